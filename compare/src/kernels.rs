@@ -1,7 +1,7 @@
 //! Compares the matrix kernels of an E step with the crates `gemm` and `faer`; prints KERNELS.md.
 //!
-//! All measurements are of single-threaded products of one tile of rows. On two threads, each thread
-//! has its own tiles, as in an E step.
+//! All measurements are of single-threaded products of one tile of rows. On two threads, each
+//! thread has its own tiles, as in an E step.
 
 use clap::Args;
 use faer::linalg::matmul::matmul;
@@ -19,8 +19,8 @@ use vmfkit_kernels::small_k::SmallKDirections;
 use vmfkit_kernels::softmax::{LnSum, exponentials, responsibilities, runs_mut};
 use vmfkit_kernels::sparse_responsibilities::SparseResponsibilities;
 
-/// Rows that go through both products together, as in an E step: few if the sums of all components fit into the first-level
-/// cache, or else a whole tile.
+/// Rows that go through both products together, as in an E step: few if the sums of all components
+/// fit into the first-level cache, or else a whole tile.
 const PIECE: usize = 96;
 const TILE: usize = 384;
 const NEAR: usize = 1 << 15;
@@ -28,8 +28,8 @@ const NEAR: usize = 1 << 15;
 /// A kernel is kept if the best alternative takes at least this many times as long.
 const MARGIN: f64 = 1.2;
 
-/// A measurement repeats its product until it has taken about this long: shorter than a time slice of the scheduler, so that some
-/// rounds are not interrupted.
+/// A measurement repeats its product until it has taken about this long: shorter than a time slice
+/// of the scheduler, so that some rounds are not interrupted.
 const SLICE: Duration = Duration::from_micros(400);
 
 /// A measurement ends after this time, if it had a few rounds.
@@ -246,8 +246,9 @@ impl<T: Element> Work for Resultants<'_, T> {
     }
 }
 
-/// Adds left x right to `out`: left is m x depth, row by row; right is depth x n, row by row, or column by column if `transposed`. The
-/// strides of `out` are those between its rows and between its columns.
+/// Adds left x right to `out`: left is m x depth, row by row; right is depth x n, row by row, or
+/// column by column if `transposed`. The strides of `out` are those between its rows and between
+/// its columns.
 fn multiply<T: Element>(
     kernel: Kernel,
     (m, n, depth): (usize, usize, usize),
@@ -297,7 +298,8 @@ fn multiply<T: Element>(
     matmul(out, Accum::Add, left, right, T::ONE, Par::Seq);
 }
 
-/// The softmax between the two products of one tile; gives the sum of the log-likelihoods and the number of responsibilities above 0.
+/// The softmax between the two products of one tile; gives the sum of the log-likelihoods and the
+/// number of responsibilities above 0.
 struct Softmax<'a, T, const WIDTH: usize> {
     logits: &'a mut [T],
     piece: usize,
@@ -376,7 +378,8 @@ impl<T: Element> Case<T> {
         Ok(Case { name, rows, directions, sparse: scratch.logits, dense, kept: kept / (piece * components) as f64 })
     }
 
-    /// One repetition: a product of the first tile; or a pass over some tiles, each with both products.
+    /// One repetition: a product of the first tile; or a pass over some tiles, each with both
+    /// products.
     fn run_once<const WIDTH: usize>(&self, what: What, kernels: [Kernel; 2], tiles: &[T], scratch: &mut Scratch<T>) {
         let (dim, piece, directions) = (self.directions.dim, self.directions.piece, &self.directions);
         let tile = &self.rows[..piece * dim];
@@ -499,8 +502,9 @@ impl<T: Element> Case<T> {
         }
     }
 
-    /// One line for each kernel. The alternatives of a general kernel are the libraries; those of a special kernel are also our general
-    /// one, with the same instructions. A narrower set of instructions is for other processors, so it is no alternative.
+    /// One line for each kernel. The alternatives of a general kernel are the libraries; those of a
+    /// special kernel are also our general one, with the same instructions. A narrower set of
+    /// instructions is for other processors, so it is no alternative.
     fn print_rows(&self, work: &str, candidates: &[[Kernel; 2]], threads: usize, seconds: &[Vec<f64>]) {
         let best = |index: usize| seconds[index][0];
         for (index, [first, second]) in candidates.iter().enumerate() {

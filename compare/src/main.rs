@@ -1,6 +1,7 @@
 //! Our side of the comparison with other libraries; `run.py` is the other side and drives this one.
 //!
-//! `values` answers points read from standard input; `time`, `sample` and `mixture-times` measure one round of the clock.
+//! `values` answers points read from standard input; `time`, `sample` and `mixture-times` measure
+//! one round of the clock.
 
 #[cfg(feature = "kernels")]
 mod kernels;
@@ -8,6 +9,7 @@ mod mixture;
 mod npy;
 mod quality;
 mod sampler;
+mod selection;
 mod special;
 
 use clap::{Parser, Subcommand};
@@ -22,17 +24,25 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum What {
-    /// Reads lines `function,dimension,argument[,second argument]` and prints each value with all its digits.
+    /// Reads lines `function,dimension,argument[,second argument]` and prints each value with all
+    /// its digits.
     Values,
-    /// Reads lines `dimension,concentration,concentration,...` and prints lines `dimension,function,nanoseconds a call`.
+    /// Reads lines `dimension,concentration,concentration,...` and prints lines
+    /// `dimension,function,nanoseconds a call`.
     Time,
     /// Prints `our rows a second, bare normals a second`.
     Sample(sampler::Options),
-    /// Prints the seconds of an EM pass over the rows of a folder, and of an SGD epoch, as JSON lines.
+    /// Prints the seconds of an EM pass over the rows of a folder, and of an SGD epoch, as JSON
+    /// lines.
     MixtureTimes(mixture::Options),
-    /// Fits labelled rows of a folder in every way, and prints how well each finds the classes, as JSON lines.
+    /// Fits labelled rows of a folder in every way, and prints how well each finds the classes, as
+    /// JSON lines.
     Quality(quality::Options),
-    /// Compares the matrix kernels of an E step with the crates gemm and faer, and prints KERNELS.md.
+    /// Measures the criteria for the number of components on families with known components, as JSON
+    /// lines.
+    Selection(selection::Options),
+    /// Compares the matrix kernels of an E step with the crates gemm and faer, and prints
+    /// KERNELS.md.
     #[cfg(feature = "kernels")]
     Kernels(kernels::Options),
 }
@@ -44,6 +54,7 @@ fn main() -> anyhow::Result<()> {
         What::Sample(options) => sampler::print_rates(&options),
         What::MixtureTimes(options) => mixture::print_times(&options),
         What::Quality(options) => quality::print_agreement(&options),
+        What::Selection(options) => selection::print_curves(&options),
         #[cfg(feature = "kernels")]
         What::Kernels(options) => kernels::print_table(&options),
     }

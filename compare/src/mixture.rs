@@ -8,8 +8,8 @@ use vmfkit::m_step::{Maximisation, maximise};
 use vmfkit::train::{Adam, Stop};
 use vmfkit::{Assignment, ConcentrationPolicy, Fitter, Method, Mixture, RowBatch, Start, SufficientStats, VonMisesFisher};
 
-/// After a warm-up, the work is repeated at least this many times, and for at least this time, so that
-/// short work is measured warm, as in a long fit.
+/// After a warm-up, the work is repeated at least this many times, and for at least this time, so
+/// that short work is measured warm, as in a long fit.
 const REPEATS: usize = 5;
 const TIME: Duration = Duration::from_millis(500);
 
@@ -50,7 +50,7 @@ pub fn print_times(options: &Options) -> anyhow::Result<()> {
     if let Some(batch) = options.batch {
         let seconds = repeat(|| {
             let fitter = Fitter::new(start.components().len()).method(Method::Sgd(Adam::new())).maximisation(how.clone());
-            let fitter = fitter.start(Start::Mixture(start.clone())).batch(batch).stop(Stop {
+            let fitter = fitter.calibrate(false).start(Start::Mixture(start.clone())).batch(batch).stop(Stop {
                 tolerance: None,
                 passes: 1,
                 ..Stop::default()

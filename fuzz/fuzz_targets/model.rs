@@ -1,4 +1,5 @@
-//! A model file with arbitrary bytes: is refused, or can be used, written and read again with the same bytes.
+//! A model file with arbitrary bytes: is refused, or can be used, written and read again with the
+//! same bytes.
 #![no_main]
 
 use fuzz as _;

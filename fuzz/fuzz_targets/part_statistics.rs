@@ -1,4 +1,5 @@
-//! Statistics of a part with arbitrary bytes, as `vmf merge` and `vmf maximise` read them: are refused, or can be written and added.
+//! Statistics of a part with arbitrary bytes, as `vmf merge` and `vmf maximise` read them: are
+//! refused, or can be written and added.
 #![no_main]
 
 use fuzz as _;

@@ -1,4 +1,5 @@
-//! Statistics with arbitrary bytes: are refused, or can be merged, scaled and maximised without a panic or a NaN.
+//! Statistics with arbitrary bytes: are refused, or can be merged, scaled and maximised without a
+//! panic or a NaN.
 #![no_main]
 
 use fuzz as _;

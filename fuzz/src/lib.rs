@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use vmfkit::source::Source;
 use vmfkit_io::{DataSource, Options};
 
-/// Maximum size of an allocation in bytes. The limits of the fuzzer count only memory that is touched, which an array of zeros is not.
+/// Maximum size of an allocation in bytes. The limits of the fuzzer count only memory that is
+/// touched, which an array of zeros is not.
 const MOST: usize = 256 << 20;
 
-/// Refuses large allocations. Code that cannot handle the failure aborts and is found; code that handles it returns an error.
+/// Refuses large allocations. Code that cannot handle the failure aborts and is found; code that
+/// handles it returns an error.
 struct Limited;
 
 #[global_allocator]
@@ -33,7 +35,8 @@ unsafe impl GlobalAlloc for Limited {
     }
 }
 
-/// Reads all rows of a file with these bytes, with and without the page cache. Both must give the same rows, unless the first gives an error.
+/// Reads all rows of a file with these bytes, with and without the page cache. Both must give the
+/// same rows, unless the first gives an error.
 ///
 /// The extension of `name` is that of the format.
 pub fn read_file(name: &str, bytes: &[u8]) {
@@ -43,7 +46,8 @@ pub fn read_file(name: &str, bytes: &[u8]) {
     let options = Options::new().block_rows(64);
     let Ok(mut source) = vmfkit_io::open(path, &options.clone().rescale(true)) else { return };
     let Some(rows) = read_rows(&mut source) else { return };
-    // Rescaled rows are copied, so the second reading does not rescale. Rows of unit length are the same in both.
+    // Rescaled rows are copied, so the second reading does not rescale. Rows of unit length are the
+    // same in both.
     let mut source = vmfkit_io::open(path, &options).expect("the file has not changed");
     if source.hold(0) == Ok(false)
         && let Some(again) = read_rows(&mut source)

@@ -19,6 +19,7 @@ mod rows;
 mod select;
 mod special;
 mod system;
+mod tree;
 
 use pyo3::prelude::*;
 
@@ -32,6 +33,7 @@ fn _vmfkit(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<fit::Fit>()?;
     module.add_class::<online::OnlineFit>()?;
     module.add_class::<projection::ProjectionLaw>()?;
+    module.add_class::<tree::MergeTree>()?;
     module.add_function(wrap_pyfunction!(angles::angle_count, module)?)?;
     module.add_function(wrap_pyfunction!(angles::angles_of_unit, module)?)?;
     module.add_function(wrap_pyfunction!(angles::guess_angles, module)?)?;

@@ -9,15 +9,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::ops::ControlFlow;
 use vmfkit::ConcentrationPolicy;
-use vmfkit::fit::select::{Candidate, Criterion, Selection, best};
+use vmfkit::fit::select::{Candidate, Criterion, Recommendation, Selection, best, recommend};
 use vmfkit::train::Stop;
 
 /// Fits all candidates. Each is returned as a dictionary with its `fit` and its criteria; `best` lists the criteria by which it is the best
-/// of its policy. `progress(done, components)` is called after each fit.
+/// of its policy. The second dictionary, or None, is the recommendation for the first policy, with the `position` of its candidate.
+/// `progress(done, components)` is called after each fit, and again after its comparison with fits of halves.
 #[pyfunction]
 #[pyo3(signature = (
-    rows, components, weights=None, progress=None, *, policies, backgrounds, holdout=0.0, restarts=None, search=true, tolerance=None,
-    passes=None, seed=0, normalize=false, threads=None
+    rows, components, weights=None, progress=None, *, policies, backgrounds, criterion="auto", repeats=None, holdout=0.0, restarts=None, search=true,
+    tolerance=None, passes=None, seed=0, normalize=false, threads=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "the options of the Python function, by name")]
 pub fn select<'py>(
@@ -28,6 +29,8 @@ pub fn select<'py>(
     progress: Option<Py<PyAny>>,
     policies: Vec<String>,
     backgrounds: Vec<bool>,
+    criterion: &str,
+    repeats: Option<usize>,
     holdout: f64,
     restarts: Option<usize>,
     search: bool,
@@ -36,7 +39,8 @@ pub fn select<'py>(
     seed: u64,
     normalize: bool,
     threads: Option<usize>,
-) -> PyResult<Vec<Bound<'py, PyDict>>> {
+) -> PyResult<(Vec<Bound<'py, PyDict>>, Option<Bound<'py, PyDict>>)> {
+    let criterion: Criterion = parsed(criterion)?;
     let policies: Vec<ConcentrationPolicy> = policies.iter().map(|text| parsed(text)).collect::<PyResult<_>>()?;
     let rows = Rows::of(rows, normalize)?;
     let borrowed = rows.borrowed()?;
@@ -59,11 +63,13 @@ pub fn select<'py>(
                 .policies(policies.iter().copied())
                 .backgrounds(backgrounds.iter().copied())
                 .held_out(holdout)
+                .criterion(criterion)
                 .stop(stop_rule)
                 .search(search)
                 .seed(seed)
                 .watch(watch)
                 .ask(|| stop.flow());
+            let selection = if let Some(repeats) = repeats { selection.repeats(repeats) } else { selection };
             if let Some(restarts) = restarts { selection.restarts(restarts) } else { selection }.run(block)
         });
         match failed {
@@ -73,7 +79,20 @@ pub fn select<'py>(
             None => table,
         }
     })??;
-    table.iter().map(|candidate| line(py, &table, candidate)).collect()
+    let lines = table.iter().map(|candidate| line(py, &table, candidate)).collect::<PyResult<_>>()?;
+    let recommended = recommend(&table, criterion, policies.first().copied());
+    Ok((lines, recommended.map(|found| recommendation(py, &table, &found)).transpose()?))
+}
+
+/// A recommendation as a dictionary.
+fn recommendation<'py>(py: Python<'py>, table: &[Candidate], found: &Recommendation) -> PyResult<Bound<'py, PyDict>> {
+    let told = PyDict::new(py);
+    told.set_item("position", table.iter().position(|candidate| std::ptr::eq(candidate, found.candidate)))?;
+    told.set_item("criterion", found.criterion.name())?;
+    told.set_item("confidence", found.confidence.name())?;
+    told.set_item("reasons", found.reasons.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    told.set_item("text", found.to_string())?;
+    Ok(told)
 }
 
 /// A candidate as a dictionary.
@@ -92,11 +111,23 @@ fn line<'py>(py: Python<'py>, table: &[Candidate], candidate: &Candidate) -> PyR
     let held_out = candidate.held_out.filter(|held_out| held_out.weight > 0.0);
     found.set_item("held_out", held_out.map(|held_out| held_out.mean()))?;
     found.set_item("held_out_standard_error", held_out.map(|held_out| held_out.standard_error()))?;
+    let stability = candidate.stability.as_ref();
+    found.set_item("stability", stability.map(|stability| stability.agreement.mean))?;
+    found.set_item("stability_standard_error", stability.map(|stability| stability.agreement.standard_error))?;
+    found.set_item("shared_information", stability.map(|stability| stability.shared_information.mean))?;
+    found
+        .set_item("shared_information_standard_error", stability.map(|stability| stability.shared_information.standard_error))?;
+    found.set_item("neighbours", candidate.neighbours.map(|neighbours| neighbours.mean))?;
+    found.set_item("neighbours_standard_error", candidate.neighbours.map(|neighbours| neighbours.standard_error))?;
+    found.set_item("dispersion", candidate.dispersion())?;
     found.set_item("warnings", candidate.warnings().map(ToString::to_string).collect::<Vec<_>>())?;
     let prefers = |criterion: &Criterion| {
         best(table, *criterion, Some(candidate.policy)).is_some_and(|preferred| std::ptr::eq(preferred, candidate))
     };
-    found.set_item("best", Criterion::ALL.iter().filter(|criterion| prefers(criterion)).map(|c| c.name()).collect::<Vec<_>>())?;
+    found.set_item(
+        "best",
+        Criterion::SCORES.iter().filter(|criterion| prefers(criterion)).map(|c| c.name()).collect::<Vec<_>>(),
+    )?;
     found.set_item("fit", Py::new(py, Fit::new(py, candidate.to_fit())?)?)?;
     Ok(found)
 }

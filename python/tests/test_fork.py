@@ -43,6 +43,7 @@ CALLS = {
     "score": lambda x: FITTED.score(x),
     "bic": lambda x: FITTED.bic(x),
     "p_values": lambda x: FITTED.p_values(x),
+    "tree": lambda x: FITTED.tree().predict_proba(x, 2),
     "p_values by the law": lambda x: FITTED.p_values(x, kind="law"),
     "responsibilities": lambda x: FITTED.responsibilities(x),
     "calibrate": lambda x: VonMisesFisherMixture.from_mixture(FITTED.mixture_).calibrate(x).mixture_.to_bytes(),

@@ -43,7 +43,56 @@ def test_all_numbers_match_the_command(vmf, three_groups, tmp_path):
         assert line["held_out"]["mean_ln_density"] == candidate.held_out
         assert line["held_out"]["standard_error"] == candidate.held_out_standard_error
         assert {name.replace("_", "-") for name, best in line["best"].items() if best} == set(candidate.best)
-    assert told["recommended"][0]["components"] == found.recommended.components
+        assert line["stability"] is None
+        assert candidate.stability is None
+        assert line["dispersion"] == candidate.dispersion
+    for name in ("components", "criterion", "confidence"):
+        assert told["recommended"][name] == getattr(found.recommendation, name), name
+    assert tuple(told["recommended"]["reasons"]) == found.recommendation.reasons
+
+
+@pytest.fixture(scope="module")
+def embeddings():
+    # Noise, and the differences between 5 clusters, lie in 8 of 32 dimensions, as in embeddings.
+    rng = np.random.default_rng(3)
+    rows = np.zeros((400, 32))
+    rows[:, 31] = 1
+    rows[:, :8] = rng.normal(size=(5, 8))[np.arange(400) % 5] / 8**0.5 + 0.3 * rng.normal(size=(400, 8)) / 8**0.5
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_rows_that_do_not_fit_the_model_are_judged_by_independent_fits(vmf, embeddings, tmp_path):
+    found = vmfkit.select(embeddings, range(2, 9), repeats=3, normalize=False)
+    assert (found.recommended.components, found.recommendation.criterion) == (5, "shared-information")
+    assert found.recommendation.confidence in ("medium", "high")
+    assert found.recommended.dispersion > 1.5
+    assert found.recommended.stability > 0.95
+    assert 4 < found.recommended.shared_clusters < 5.1
+    table = found.table()
+    assert {len(column) for column in table.values()} == {7}
+    assert table["shared_clusters"][3] == found.recommended.shared_clusters
+    assert "shared-information recommends 5 components" in str(found)
+    assert "shared clusters" in str(found)
+    np.save(tmp_path / "x.npy", embeddings)
+    command = [vmf, "select", tmp_path / "x.npy", "-k", "2:8", "--repeats", "3", "--json"]
+    told = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    for line, candidate in zip(told["candidates"], found.candidates, strict=True):
+        for name in ("stability", "shared_information", "neighbours"):
+            assert line[name]["mean"] == getattr(candidate, name), name
+            assert line[name]["standard_error"] == getattr(candidate, f"{name}_standard_error"), name
+
+
+def test_likelihoods_alone_need_no_fits_of_halves(embeddings):
+    found = vmfkit.select(embeddings, [4, 5, 6], criterion="bic")
+    assert found.recommended.stability is None
+    assert "stability" not in found.table()
+    assert found.recommendation.confidence == "none"
+    assert any("likelihoods cannot be trusted" in reason for reason in found.recommendation.reasons)
+
+
+def test_a_criterion_that_cannot_be_measured_is_an_error(embeddings):
+    with pytest.raises(ValueError, match="cannot be measured for any of these numbers of components: `\\[1\\]`"):
+        vmfkit.select(embeddings, [1], criterion="stability")
 
 
 def test_the_true_number_of_groups_is_recommended(three_groups):
@@ -53,7 +102,7 @@ def test_the_true_number_of_groups_is_recommended(three_groups):
     model = found.recommended.model()
     assert len(set(model.predict(three_groups))) == 3
     assert model.bic(three_groups) == pytest.approx(found.recommended.bic, rel=1e-12)
-    assert "bic prefers 3 components" in str(found)
+    assert "bic recommends 3 components, confidence: high" in str(found)
     assert found.table()["components"] == [1, 2, 3, 4]
 
 
@@ -78,7 +127,8 @@ def test_weights_and_rows_of_zeros(three_groups):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"criterion": "dic"}, "the criterion must be one of aic, bic, icl, held-out, found: `dic`"),
+        ({"criterion": "dic"}, "the criterion must be one of auto, shared-information, stability, neighbours, aic, bic, icl, held-out"),
+        ({"repeats": 0}, "the number of repeats must be at least 1, found: `0`"),
         ({"n_components": [0, 1]}, "n_components must be integers of at least 1"),
         ({"n_components": []}, "n_components must be integers of at least 1"),
         ({"n_components": [5000]}, "Expected n_samples >= 5000 components"),

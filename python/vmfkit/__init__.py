@@ -2,6 +2,7 @@
 
 - `VonMisesFisherMixture`, `SphericalKMeans`, `VonMisesFisherClassifier`: scikit-learn estimators (`vmfkit.sklearn`)
 - `select`: the number of components, by AIC, BIC, ICL or held-out likelihood
+- `MergeTree`: the components of one fit merged step by step, for every smaller number of clusters
 - `Calibration`: how far probabilities can be trusted (`model.calibration_`)
 - `Files`: files of rows, with options for reading them
 - `vonmises_fisher`: one distribution, with the interface of scipy
@@ -22,6 +23,7 @@ from ._calibration import Calibration, Reliability
 from ._density import vonmises_fisher
 from ._rows import Files
 from ._select import Selection, select
+from ._tree import MergeTree
 from ._vmfkit import Mixture, ZeroRowError, __version__, set_threads, threads
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Calibration",
     "Files",
+    "MergeTree",
     "Mixture",
     "Reliability",
     "Selection",

@@ -1,7 +1,8 @@
-"""Selection of the number of components by AIC, BIC, ICL or held-out likelihood."""
+"""Selection of the number of components by what independent fits share, by neighbours or by likelihoods."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +19,17 @@ from ._warn import warn
 if TYPE_CHECKING:
     from .sklearn import VonMisesFisherMixture
 
-_CRITERIA = ("aic", "bic", "icl", "held-out")
+_CRITERIA = ("auto", "shared-information", "stability", "neighbours", "aic", "bic", "icl", "held-out")
+
+_MEASURED = (
+    "stability",
+    "stability_standard_error",
+    "shared_clusters",
+    "shared_information",
+    "shared_information_standard_error",
+    "neighbours",
+    "neighbours_standard_error",
+)
 
 
 @dataclass(frozen=True)
@@ -40,10 +51,25 @@ class Candidate:
     # Mean ln p of the held-out rows and its standard error; None if no rows were held out.
     held_out: float | None
     held_out_standard_error: float | None
+    # Agreement of fits of two halves of the rows: adjusted Rand index, and mutual information less chance in nats. None if not measured.
+    stability: float | None
+    stability_standard_error: float | None
+    shared_information: float | None
+    shared_information_standard_error: float | None
+    # Adjusted mutual information of the components of rows and of their neighbours; None if not measured.
+    neighbours: float | None
+    neighbours_standard_error: float | None
+    # How many times more the rows vary along their mean directions than the model allows.
+    dispersion: float | None
     # Warnings about empty, duplicate or collapsed components.
     warnings: tuple[str, ...]
     # The criteria by which it is the best candidate of its policy.
     best: tuple[str, ...]
+
+    @property
+    def shared_clusters(self) -> float | None:
+        """Number of equally large clusters with as much information as independent fits share; None if not measured."""
+        return None if self.shared_information is None else math.exp(self.shared_information)
 
     def model(self) -> VonMisesFisherMixture:
         """The mixture as a fitted estimator."""
@@ -53,16 +79,35 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Recommendation:
+    """The recommended number of components, and how sure that is."""
+
+    components: int
+    # The criterion that decided; not "auto".
+    criterion: str
+    # "high", "medium", "low", or "none" if no single number of components stands out.
+    confidence: str
+    reasons: tuple[str, ...]
+    # The candidate; without confidence, the best of those offered.
+    candidate: Candidate
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
 class Selection:
-    """Result of `vmfkit.select`: all candidates, and the one that the criterion prefers."""
+    """Result of `vmfkit.select`: all candidates, and the recommended one of the first policy."""
 
     criterion: str
     candidates: tuple[Candidate, ...]
+    recommendation: Recommendation
 
     @property
     def recommended(self) -> Candidate:
-        """The best candidate of the first policy, by the criterion."""
-        return next(candidate for candidate in self.candidates if self.criterion in candidate.best)
+        """The recommended candidate."""
+        return self.recommendation.candidate
 
     def table(self) -> dict[str, list[Any]]:
         """Columns with one entry per candidate, as `pandas.DataFrame` and `vmfkit.plot.selection` take them."""
@@ -71,10 +116,18 @@ class Selection:
         columns["rows"] = [candidate.total_weight for candidate in self.candidates]
         if all(candidate.held_out is not None for candidate in self.candidates):
             columns["held_out"] = [candidate.held_out for candidate in self.candidates]
+        if self._is_measured():
+            columns |= {name: [getattr(candidate, name) for candidate in self.candidates] for name in _MEASURED}
         return columns
 
+    def _is_measured(self) -> bool:
+        return any(candidate.stability is not None or candidate.neighbours is not None for candidate in self.candidates)
+
     def __str__(self) -> str:
-        header = ("k", "policy", "background", "ln-likelihood", "AIC", "BIC", "ICL", "held-out ln p")
+        header = ["k", "policy", "background", "ln-likelihood", "AIC", "BIC", "ICL", "held-out ln p"]
+        measured = self._is_measured()
+        if measured:
+            header += ["stability", "+-", "neighbours", "+-", "shared clusters"]
         lines = [header]
         for c in self.candidates:
 
@@ -84,11 +137,16 @@ class Selection:
             numbers = [marked(name, getattr(c, name)) for name in ("aic", "bic", "icl")]
             k = f"{c.components}{'!' if c.warnings else ''}"
             held_out = marked("held-out", c.held_out, 4)
-            lines.append((k, c.policy, "yes" if c.background else "no", f"{c.ln_likelihood:.1f}", *numbers, held_out))
+            line = [k, c.policy, "yes" if c.background else "no", f"{c.ln_likelihood:.1f}", *numbers, held_out]
+            if measured:
+                for name in ("stability", "neighbours"):
+                    error = getattr(c, f"{name}_standard_error")
+                    line += [marked(name, getattr(c, name), 4), "-" if error is None else f"{error:.4f}"]
+                line.append(marked("shared-information", c.shared_clusters))
+            lines.append(line)
         widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
         text = "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
-        best = self.recommended.components
-        return f"{text}\n{self.criterion} prefers {best} component{'' if best == 1 else 's'}"
+        return f"{text}\n{self.recommendation}"
 
 
 def select(
@@ -97,7 +155,8 @@ def select(
     *,
     policy: str | Iterable[str] = "auto",
     background: bool | Iterable[bool] = False,
-    criterion: str = "bic",
+    criterion: str = "auto",
+    repeats: int | None = None,
     holdout: float | None = None,
     n_init: int | None = None,
     search: bool = True,
@@ -122,8 +181,11 @@ def select(
         across policies.
     background : bool or iterable of bool, default=False
         Whether to add a uniform background component; `(False, True)` fits both.
-    criterion : {"aic", "bic", "icl", "held-out"}, default="bic"
-        Criterion of the recommendation.
+    criterion : {"auto", "shared-information", "stability", "neighbours", "aic", "bic", "icl", "held-out"}, default="auto"
+        Criterion of the recommendation. "auto" is "bic" if the rows fit the model (a dispersion of at most 1.5), else
+        "shared-information": what fits of two halves of the rows agree on, less chance.
+    repeats : int or None, default=None
+        Number of times that two halves are fitted per candidate, for "shared-information" and "stability"; None means 5.
     holdout : float or None, default=None
         Fraction of the rows to hold out; None means 0.2 for the criterion "held-out" and 0 otherwise.
     n_init : int or None, default=None
@@ -140,7 +202,7 @@ def select(
     Returns
     -------
     selection : Selection
-        All candidates, and the one that the criterion prefers.
+        All candidates, and the recommended one with its confidence.
 
     Examples
     --------
@@ -148,8 +210,8 @@ def select(
     >>> import vmfkit
     >>> groups = [vmfkit.vonmises_fisher(mu, 50).rvs(200, random_state=1) for mu in np.eye(3)]
     >>> found = vmfkit.select(np.concatenate(groups), range(1, 6))
-    >>> found.recommended.components
-    3
+    >>> found.recommendation.components, found.recommendation.criterion, found.recommendation.confidence
+    (3, 'bic', 'high')
     """
     if criterion not in _CRITERIA:
         raise ValueError(f"the criterion must be one of {', '.join(_CRITERIA)}, found: `{criterion}`")
@@ -167,15 +229,18 @@ def select(
     fits = len(set(numbers)) * len(policies) * len(backgrounds)
 
     def progress(done: int, components: int) -> None:
-        print(f"select: {done} of {fits} fits done, K = {components}", file=sys.stderr, flush=True)
+        text = f"{done} of {fits} fits done" if done <= fits else f"{done - fits} compared with fits of halves"
+        print(f"select: {text}, K = {components}", file=sys.stderr, flush=True)
 
-    found = directions.fit(
+    lines, told = directions.fit(
         _vmfkit.select,
         [int(number) for number in numbers],
         as_weights(sample_weight, length),
         progress if verbose else None,
         policies=policies,
         backgrounds=[bool(choice) for choice in backgrounds],
+        criterion=criterion,
+        repeats=repeats,
         holdout=float(holdout),
         restarts=n_init,
         search=search,
@@ -184,9 +249,14 @@ def select(
         seed=int(random_state) if isinstance(random_state, Integral) else as_seed(random_state),
         threads=n_threads,
     )
-    selection = Selection(criterion, tuple(_candidate(line) for line in found))
-    if not any(criterion in candidate.best for candidate in selection.candidates):
+    candidates = tuple(_candidate(line) for line in lines)
+    if told is None and criterion == "held-out":
         raise ValueError(f"the criterion {criterion!r} needs held-out rows, found: `holdout={holdout}`")
+    if told is None:
+        raise ValueError(f"the criterion {criterion!r} cannot be measured for any of these numbers of components: `{sorted(numbers)}`")
+    candidate = candidates[told.pop("position")]
+    told["reasons"] = tuple(told["reasons"])
+    selection = Selection(criterion, candidates, Recommendation(components=candidate.components, candidate=candidate, **told))
     if selection.recommended.warnings:
         warn(f"the recommended mixture has a warning: {selection.recommended.warnings[0]}")
     return selection

@@ -14,6 +14,7 @@ _Floats: TypeAlias = NDArray[np.float64]
 
 __all__ = [
     "Fit",
+    "MergeTree",
     "Mixture",
     "OnlineFit",
     "ProjectionLaw",
@@ -184,6 +185,32 @@ class ProjectionLaw:
     def __new__(cls, dim: int, concentration: float) -> ProjectionLaw: ...
     def evaluate(self, name: str, values: _Floats) -> _Floats: ...
 
+@final
+class MergeTree:
+    """The components of a mixture, merged step by step."""
+
+    def __new__(cls, mixture: Mixture, threads: int | None = None) -> MergeTree: ...
+    @property
+    def components(self) -> int: ...
+    @property
+    def has_statistics(self) -> bool:
+        """Whether the statistics are those of the fit, not those that the mixture expects."""
+
+    def linkage(self) -> _Floats: ...
+    def merges(self) -> dict[str, NDArray[Any]]: ...
+    def leaf_order(self) -> NDArray[np.int64]: ...
+    def newick(self, names: list[str] | None = None) -> str: ...
+    def cut(self, clusters: int) -> NDArray[np.int64]:
+        """The cluster of each component, a background last."""
+
+    def mixture(self, clusters: int) -> Mixture: ...
+    def assign(
+        self, rows: _Rows, clusters: int, normalize: bool = False, threads: int | None = None
+    ) -> NDArray[np.uint32]: ...
+    def probabilities(
+        self, rows: _Rows, clusters: int, normalize: bool = False, threads: int | None = None, calibrated: bool = True
+    ) -> _Floats: ...
+
 def fit(
     rows: _Rows,
     components: int,
@@ -199,6 +226,8 @@ def select(
     *,
     policies: list[str],
     backgrounds: list[bool],
+    criterion: str = "auto",
+    repeats: int | None = None,
     holdout: float = 0.0,
     restarts: int | None = None,
     search: bool = True,
@@ -207,8 +236,8 @@ def select(
     seed: int = 0,
     normalize: bool = False,
     threads: int | None = None,
-) -> list[dict[str, Any]]:
-    """Fits a mixture for each number of components, policy and background; one dictionary per fit."""
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Fits a mixture for each number of components, policy and background; one dictionary per fit, and the recommendation."""
 
 def fit_labels(
     rows: _Rows,

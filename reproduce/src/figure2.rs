@@ -98,6 +98,7 @@ impl Way {
         let method = if self.em.is_some() { Method::default() } else { Method::Sgd(Adam::new()) };
         let how = Maximisation::new().estimator(self.em.unwrap_or_default()).policy(ConcentrationPolicy::Free);
         let fit = Fitter::new(COMPONENTS)
+            .calibrate(false)
             .method(method.clone())
             .maximisation(how)
             .start(if self.random { Start::Random } else { Start::default() })

@@ -1,4 +1,5 @@
-//! Ctrl-C, termination and hang-up: unfinished files are removed, and a fit may first finish the current rows.
+//! Ctrl-C, termination and hang-up: unfinished files are removed, and a fit may first finish the
+//! current rows.
 
 use crate::report::notes;
 use std::ops::ControlFlow;
@@ -51,7 +52,8 @@ fn interrupted() {
     std::process::exit(EXIT_CODE.into());
 }
 
-/// Handles SIGINT, SIGTERM and SIGHUP, except those that the parent process ignores, as `nohup` does.
+/// Handles SIGINT, SIGTERM and SIGHUP, except those that the parent process ignores, as `nohup`
+/// does.
 #[cfg(unix)]
 fn listen() -> std::io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

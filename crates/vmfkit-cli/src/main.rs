@@ -58,6 +58,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Command::Calibrate(calibrate) => calibrate.run(),
         Command::Compare(compare) => compare.run(),
         Command::Inspect(inspect) => inspect.run(),
+        Command::Tree(tree) => tree.run(),
         Command::Convert(convert) => convert.run(),
         Command::Completions(completions) => completions.run(),
         Command::Man(man) => man.run(),

@@ -7,8 +7,9 @@ use crate::files::row_memory::ExtraMemory;
 use crate::files::row_source::RowSource;
 use crate::files::{input, model};
 use crate::report::progress::Progress;
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
+use vmfkit::merge_tree::Cut;
 use vmfkit::mixture::{Evaluation, Summary};
 use vmfkit::outlier::{OutlierScope, OutlierTable, OutlierTest};
 use vmfkit::source::Source;
@@ -24,8 +25,8 @@ The p-value of a row says how unusual it is among rows like those of the fit (--
   law        the probability that a row drawn from the model lies at least as far from its component;
              only for rows that fit the model, which embeddings do not
   none       no p-values
-A background component is not part of the model here, so that its rows stand out. A model without
-a table of scores, such as one of --no-calibration, has p-values of its law.";
+P-values leave out a background component, so that its rows stand out. If a model was fitted with
+--no-calibration, it has no scores to compare with, and the default is `law`.";
 
 /// How p-values are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -42,7 +43,8 @@ enum Test {
     Law(OutlierTest),
 }
 
-/// Memory of p-values: the table of half a million draws, and the numbers of rows and responsibilities in memory at a time.
+/// Memory of p-values: the table of half a million draws, and the numbers of rows and
+/// responsibilities in memory at a time.
 const DRAW_MEMORY: u64 = 12 << 20;
 const NUMBERS_AT_ONCE: u64 = 1 << 21;
 /// The smallest number of rows that are drawn or scored at a time.
@@ -64,7 +66,7 @@ pub struct ScoreArguments {
     /// How p-values are computed: conformal, component, law or none [default: conformal]
     #[arg(long, value_name = "HOW", hide_possible_values = true, help_heading = OUTPUT)]
     p_values: Option<PValues>,
-    /// Write the exact posterior of the model, not calibrated probabilities
+    /// Use the exact posterior of the model, not calibrated probabilities
     #[arg(long, help_heading = OUTPUT)]
     raw: bool,
     #[command(flatten)]
@@ -94,11 +96,19 @@ impl ScoreArguments {
         Ok(has_p_values)
     }
 
-    /// Opens the model and the rows, for a command that needs this memory, with or without p-values.
-    pub fn open(&self, extra: ExtraMemory, p_values: bool) -> Result<Scorer> {
+    /// Opens the model and the rows, for a command that needs this memory, with or without
+    /// p-values. With a number of clusters, the components are merged to that many.
+    pub fn open(&self, extra: ExtraMemory, p_values: bool, clusters: Option<usize>) -> Result<Scorer> {
         self.files().check()?;
         let (mixture, description) = model::read(&self.model)?;
         let components = mixture.components().len() as u64;
+        let cut = match clusters {
+            Some(clusters) => {
+                let tree = model::merge_tree(&self.model, &mixture, &description, self.report.quiet)?;
+                Some(tree.cut(clusters).context(input::display(&self.model))?)
+            }
+            None => None,
+        };
         let source = self.rows.limited().open(|rows| {
             let dim = rows.dim() as u64;
             let at_once = |length: u64| 8 * NUMBERS_AT_ONCE.max(ROWS_AT_ONCE * length);
@@ -116,9 +126,11 @@ impl ScoreArguments {
             bail!("{rows}: rows must have the dimension of {model}, {}, found: `{}`{hint}", mixture.dim(), source.dim());
         }
         let Description { labels, calibration, outlier_table, .. } = description;
+        // Labels are those of components.
+        let labels = if cut.is_some() { Vec::new() } else { labels };
         let temperature = calibration.filter(|_| !self.raw).map_or(1.0, |calibration| calibration.temperature);
         let (buffer, progress) = (RowBatch::default(), Progress::new(!self.report.quiet));
-        Ok(Scorer { model, mixture, labels, temperature, outlier_table, source, buffer, test: None, progress, done: 0 })
+        Ok(Scorer { model, mixture, cut, labels, temperature, outlier_table, source, buffer, test: None, progress, done: 0 })
     }
 }
 
@@ -127,6 +139,8 @@ pub struct Scorer {
     /// The name of the model in messages.
     pub model: String,
     pub mixture: Mixture,
+    /// The clusters that replace components.
+    pub cut: Option<Cut>,
     /// The labels of the components, if they have any.
     pub labels: Vec<String>,
     temperature: f64,
@@ -179,7 +193,7 @@ impl Scorer {
         self.test.is_some()
     }
 
-    /// The next block, with the `top` most probable components of each row.
+    /// The next block, with the `top` most probable components, or clusters, of each row.
     pub fn next(&mut self, top: usize) -> Result<Option<ScoredBlock>> {
         let block = self.next_block(top).map_err(|error| self.source.explain(error))?;
         match &block {
@@ -199,7 +213,10 @@ impl Scorer {
 
     fn next_block(&mut self, top: usize) -> vmfkit::Result<Option<ScoredBlock>> {
         let Some(block) = self.source.next_validated(&mut self.buffer)? else { return Ok(None) };
-        let summary = self.mixture.summarise_tempered(&block, top, self.temperature)?;
+        let summary = match &self.cut {
+            Some(cut) => cut.summarise(&self.mixture, &block, top, self.temperature)?,
+            None => self.mixture.summarise_tempered(&block, top, self.temperature)?,
+        };
         let p_values = match &self.test {
             Some(Test::Table(table, scope)) => Some(table.p_values(&self.mixture, &block, *scope)?),
             Some(Test::Law(test)) => Some(test.p_values(&block)?),
@@ -262,7 +279,8 @@ impl Outliers {
         self.weight / self.total.0
     }
 
-    /// The standard deviation of the fraction for rows drawn from the model, with the effective number of weighted rows.
+    /// The standard deviation of the fraction for rows drawn from the model, with the effective
+    /// number of weighted rows.
     pub fn standard_error(&self) -> f64 {
         let rows = self.total.0 * self.total.0 / self.total.1;
         (self.level * (1.0 - self.level) / rows).sqrt()

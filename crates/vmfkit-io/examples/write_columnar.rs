@@ -1,4 +1,5 @@
-//! Writes a small table and a few rows in every format into a folder; `testdata/check_columnar.py` reads them again.
+//! Writes a small table and a few rows in every format into a folder; `testdata/check_columnar.py`
+//! reads them again.
 //!
 //!     cargo run --release -p vmfkit-io --example write_columnar -- target/written
 //!     python3 testdata/check_columnar.py target/written

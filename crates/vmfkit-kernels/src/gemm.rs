@@ -205,9 +205,10 @@ pub fn row_products<T: Kernels, I: Instructions>(
                     let ahead = Runs { first: next, step, beside: T::WIDTH * dim };
                     let sums = &mut out[component * stride + from..(component + height) * stride];
                     // SAFETY: `directions.values` has `dim * height` values for the group (the first assertion), so `columns.len() * height`
-                    // from these columns on. `transposed` is a slice of `WIDTH` values for each column of each panel. The sums are
-                    // `stride` apart in a slice of `height * stride - from` values, and `from` plus the panels is at most `stride` (the
-                    // second assertion).
+                    // from these columns on. `transposed` is a slice of `WIDTH` values for each
+                    // column of each panel. The sums are `stride` apart in a slice of
+                    // `height * stride - from` values, and `from` plus the panels is at most
+                    // `stride` (the second assertion).
                     unsafe {
                         let sums = (sums.as_mut_ptr(), stride);
                         products_of_group::<T, I, true>(columns.len(), size, left, right, ahead, sums);
@@ -218,7 +219,8 @@ pub fn row_products<T: Kernels, I: Instructions>(
     }
 }
 
-/// Transposes some columns of a panel of rows into `out`; the last row is repeated to fill the panel.
+/// Transposes some columns of a panel of rows into `out`; the last row is repeated to fill the
+/// panel.
 #[inline(always)]
 fn transpose<T: Kernels, I: Instructions>(rows: &[T], dim: usize, first: usize, columns: Range<usize>, out: &mut [T]) {
     assert!(out.len() >= columns.len() * T::WIDTH && first * dim < rows.len());
@@ -281,8 +283,8 @@ impl<T: Kernels> RowSums<T> {
                 let sums = &mut self.values[(component * runs + run) * T::WIDTH..][..((height - 1) * runs + at_once) * T::WIDTH];
                 let nothing = Runs { first: left.0, step: 0, beside: 0 };
                 // SAFETY: each component has `stride` responsibilities, at least one for each row (the assertion above). Each row, padded if it
-                // is shorter than `WIDTH`, has `WIDTH` values from the first column of each run on (`begin`). `sums` is a slice that ends with
-                // the last run of the last component.
+                // is shorter than `WIDTH`, has `WIDTH` values from the first column of each run on
+                // (`begin`). `sums` is a slice that ends with the last run of the last component.
                 unsafe {
                     let sums = (sums.as_mut_ptr(), runs * T::WIDTH);
                     products_of_group::<T, I, false>(count, (height, at_once), left, right, nothing, sums);
@@ -294,7 +296,8 @@ impl<T: Kernels> RowSums<T> {
     /// Adds the listed rows times their responsibilities to the sums of one of the components.
     ///
     /// # Panics
-    /// If `dim` is less than `WIDTH`, `component` is not below `components`, or a listed row is not in `rows`.
+    /// If `dim` is less than `WIDTH`, `component` is not below `components`, or a listed row is not
+    /// in `rows`.
     #[inline(always)]
     pub fn add_sparse_rows<I: Instructions>(
         &mut self,

@@ -6,13 +6,14 @@ use crate::layout::{Runs, factor_index};
 use crate::prefetch::prefetch_early;
 use crate::sparse_responsibilities::SparseResponsibilities;
 
-/// Adds the sum over p of left(p, i) right(p, j) to the sum of component i and neighbour j, for each
-/// of `HEIGHT` components and `WIDTH` neighbours. Prefetches the memory at `ahead`.
+/// Adds the sum over p of left(p, i) right(p, j) to the sum of component i and neighbour j, for
+/// each of `HEIGHT` components and `WIDTH` neighbours. Prefetches the memory at `ahead`.
 ///
 /// # Safety
-/// For every p < terms and every i, these are readable: `left.0` at [`factor_index`] (p, i), `WIDTH`
-/// values at `right.first + p * right.step`, and `WIDTH` values `right.beside` further on if there
-/// are two runs. For every i, `WIDTH` values per run are writable at `sums.0 + i * sums.1`.
+/// For every p < terms and every i, these are readable: `left.0` at [`factor_index`] (p, i),
+/// `WIDTH` values at `right.first + p * right.step`, and `WIDTH` values `right.beside` further on
+/// if there are two runs. For every i, `WIDTH` values per run are writable at
+/// `sums.0 + i * sums.1`.
 #[inline(always)]
 pub(crate) unsafe fn outer_products<T: Real, I: Instructions, const GROUPED: bool, const HEIGHT: usize, const WIDTH: usize>(
     terms: usize,

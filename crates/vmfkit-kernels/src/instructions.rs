@@ -71,7 +71,8 @@ pub fn with_best_instructions<W: Work>(work: W) -> W::Output {
     with_narrow_instructions(work)
 }
 
-/// Runs the work without AVX-512, for tests and measurements. The results have the same bits as with
+/// Runs the work without AVX-512, for tests and measurements. The results have the same bits as
+/// with
 /// [`with_best_instructions`].
 pub fn with_narrow_instructions<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
@@ -86,8 +87,8 @@ pub fn with_narrow_instructions<W: Work>(work: W) -> W::Output {
     if has_fused() { work.run::<Fused>() } else { work.run::<Plain>() }
 }
 
-/// Runs the work compiled for the target's baseline, for measurements. Without fused multiply-add the
-/// last bits may differ.
+/// Runs the work compiled for the target's baseline, for measurements. Without fused multiply-add
+/// the last bits may differ.
 pub fn with_baseline_instructions<W: Work>(work: W) -> W::Output {
     work.run::<Plain>()
 }
@@ -147,8 +148,8 @@ fn run_fused<W: Work>(work: W) -> W::Output {
     work.run::<Fused>()
 }
 
-/// Whether AVX-512 is switched off by the environment variable `VMFKIT_AVX512=off`, to compare times
-/// and bits. It is read once.
+/// Whether AVX-512 is switched off by the environment variable `VMFKIT_AVX512=off`, to compare
+/// times and bits. It is read once.
 #[cfg(target_arch = "x86_64")]
 fn is_narrowed() -> bool {
     static NARROWED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();

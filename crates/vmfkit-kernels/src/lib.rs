@@ -1,4 +1,5 @@
-//! Numerical kernels of vmfkit, and all of its unsafe code: slices and numbers in, slices and numbers out.
+//! Numerical kernels of vmfkit, and all of its unsafe code: slices and numbers in, slices and
+//! numbers out.
 //!
 //! | module | contents |
 //! |---|---|
@@ -16,7 +17,8 @@
 //! | [`prefetch`] | hints for the caches |
 //! | [`allocator`] | a setting of the C library's allocator |
 //!
-//! It is an implementation detail of the crate `vmfkit`: its interface changes with that crate's needs.
+//! It is an implementation detail of the crate `vmfkit`: its interface changes with that crate's
+//! needs.
 //!
 //! Public functions are safe: they check the lengths of their slices and panic if these do not
 //! match. The types that name instruction sets are private. Other crates get one only through

@@ -1,9 +1,9 @@
 //! The first product of an E step for a few directions, without transposing rows.
 //!
 //! For ten directions the transposition in [`gemm`](crate::gemm) takes a third as long as the
-//! product itself. Here each 128 bits of a register hold four neighbouring coordinates of one row, a
-//! quad. Each product is the sum of `QUAD` partial sums over every `QUAD`-th coordinate, so only the
-//! products are transposed.
+//! product itself. Here each 128 bits of a register hold four neighbouring coordinates of one row,
+//! a quad. Each product is the sum of `QUAD` partial sums over every `QUAD`-th coordinate, so only
+//! the products are transposed.
 //!
 //! The partial sums and their order do not depend on the register width, so neither do the bits.
 
@@ -94,7 +94,8 @@ impl<T: Kernels> SmallKDirections<T> {
                     ahead: (next.wrapping_add(first * dim + group * part), part),
                 };
                 // SAFETY: `panel_rows` are `WIDTH` rows: a slice of that length, or the padded copy. The slices of directions and biases are
-                // those of `height` components, and `sums` has `WIDTH` values at each `stride` (asserted above).
+                // those of `height` components, and `sums` has `WIDTH` values at each `stride`
+                // (asserted above).
                 unsafe { products_of_group::<T, I>(height, &panel) }
             }
         }

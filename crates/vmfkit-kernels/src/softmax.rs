@@ -52,8 +52,8 @@ pub fn largest_of<T: Real, const WIDTH: usize>(logits: &mut [T], stride: usize, 
     (largest, index)
 }
 
-/// Replaces the logits of `WIDTH` rows by exp(logit - largest of the row). Returns the largest logit
-/// of each row and the sum of its exponentials.
+/// Replaces the logits of `WIDTH` rows by exp(logit - largest of the row). Returns the largest
+/// logit of each row and the sum of its exponentials.
 #[inline(always)]
 pub fn exponentials<T: Real, I: Instructions, const WIDTH: usize>(
     logits: &mut [T],
@@ -76,8 +76,8 @@ pub fn exponentials<T: Real, I: Instructions, const WIDTH: usize>(
 }
 
 /// Multiplies the exponentials of one component by each row's factor, which makes them
-/// responsibilities, and adds these to `mass`. Exponentials below the row's `smallest` become 0; the
-/// others are counted in `kept`.
+/// responsibilities, and adds these to `mass`. Exponentials below the row's `smallest` become 0;
+/// the others are counted in `kept`.
 #[inline(always)]
 pub fn responsibilities<T: Real, const WIDTH: usize>(
     exponentials: &mut [T],

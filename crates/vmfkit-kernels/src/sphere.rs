@@ -1,9 +1,10 @@
-//! Draws of a von Mises-Fisher distribution in three dimensions: both coordinates of a draw have closed forms, so whole batches go through
-//! one branch-free kernel.
+//! Draws of a von Mises-Fisher distribution in three dimensions: both coordinates of a draw have
+//! closed forms, so whole batches go through one branch-free kernel.
 //!
-//! s = -ln(1 - v (1 - e^{-2k}))/k and an angle 2 pi w, MATH.md (11.1), with v and w uniform. The logarithm, sine and cosine are
-//! polynomials of our own, because a loop over library calls does not vectorise. The kernel is compiled twice, once for AVX2,
-//! and both do the same operations in the same order (no fused multiply-add), so the bits do not depend on the processor.
+//! s = -ln(1 - v (1 - e^{-2k}))/k and an angle 2 pi w, MATH.md (11.1), with v and w uniform. The
+//! logarithm, sine and cosine are polynomials of our own, because a loop over library calls does
+//! not vectorise. The kernel is compiled twice, once for AVX2, and both do the same operations in
+//! the same order (no fused multiply-add), so the bits do not depend on the processor.
 
 use crate::float::Float;
 use crate::instructions::{Avx2Work, with_avx2};
@@ -27,8 +28,9 @@ impl Reflection {
         Reflection { sign: if first >= 0.0 { 1.0 } else { -1.0 }, scale: 1.0 / (1.0 + first.abs()) }
     }
 
-    /// The coefficients of mu_i and of the normal n_i in a coordinate beyond the first: t is the projection, `across` the length of the
-    /// tangent over that of the normals, `along` the tangent's product with mu.
+    /// The coefficients of mu_i and of the normal n_i in a coordinate beyond the first: t is the
+    /// projection, `across` the length of the tangent over that of the normals, `along` the
+    /// tangent's product with mu.
     #[inline(always)]
     pub fn parts(&self, t: f64, across: f64, along: f64) -> (f64, f64) {
         (t + self.sign * along * self.scale, -self.sign * across)
@@ -141,7 +143,8 @@ fn uniform(word: f64) -> f64 {
     f64::from_bits(0x3ff0_0000_0000_0000 | (word.to_bits() >> 12)) - 1.0
 }
 
-/// ln(1 - p) for p in [0, 1), to about an ulp: the logarithm of x = 1 - p as rounded, and a first-order term for the rounding.
+/// ln(1 - p) for p in [0, 1), to about an ulp: the logarithm of x = 1 - p as rounded, and a
+/// first-order term for the rounding.
 #[inline(always)]
 fn ln_one_minus(p: f64) -> f64 {
     let x = 1.0 - p;
@@ -150,8 +153,8 @@ fn ln_one_minus(p: f64) -> f64 {
     ln(x) + rounded * (1.0 + p * (1.0 + p))
 }
 
-/// ln x for a normal x > 0. The minimax coefficients of log(1 + f) = 2 s + s R(s^2), s = f/(2 + f), are those of the public-domain
-/// fdlibm (e_log.c), good to 2^-58.
+/// ln x for a normal x > 0. The minimax coefficients of log(1 + f) = 2 s + s R(s^2), s = f/(2 + f),
+/// are those of the public-domain fdlibm (e_log.c), good to 2^-58.
 #[inline(always)]
 fn ln(x: f64) -> f64 {
     const LN_2_HIGH: f64 = 6.931_471_803_691_238_164_90e-1;
@@ -159,7 +162,8 @@ fn ln(x: f64) -> f64 {
     // The mantissa is moved to [sqrt(1/2), sqrt 2) by integer arithmetic on the bits.
     const ROOT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
     let shifted = x.to_bits().wrapping_sub(ROOT_HALF);
-    // An arithmetic shift of 64-bit lanes is not in AVX2; the exponent plus a bias is positive and fits in a logical one.
+    // An arithmetic shift of 64-bit lanes is not in AVX2; the exponent plus a bias is positive and
+    // fits in a logical one.
     let biased = shifted.wrapping_add(1024 << 52) >> 52;
     let exponent = f64::from_bits(biased | 0x4330_0000_0000_0000) - (4_503_599_627_370_496.0 + 1024.0);
     let mantissa = f64::from_bits((shifted & 0x000f_ffff_ffff_ffff).wrapping_add(ROOT_HALF));
@@ -175,8 +179,9 @@ fn ln(x: f64) -> f64 {
     exponent * LN_2_HIGH - ((half_square - (s * (half_square + even + odd) + exponent * LN_2_LOW)) - f)
 }
 
-/// (sin, cos) of 2 pi w for w in [0, 1), to about an ulp of 1: the minimax polynomials of the public-domain fdlibm (k_sin.c, k_cos.c) on
-/// an eighth of a turn either side of the nearest quarter.
+/// (sin, cos) of 2 pi w for w in [0, 1), to about an ulp of 1: the minimax polynomials of the
+/// public-domain fdlibm (k_sin.c, k_cos.c) on an eighth of a turn either side of the nearest
+/// quarter.
 #[inline(always)]
 fn sine_cosine_of_turn(w: f64) -> (f64, f64) {
     // Adding 1.5 * 2^52 rounds to the nearest integer and leaves it in the low bits.
@@ -199,7 +204,8 @@ fn sine_cosine_of_turn(w: f64) -> (f64, f64) {
                     + z * (2.480_158_728_947_672_941_78e-5
                         + z * (-2.755_731_435_139_066_330_35e-7
                             + z * (2.087_572_321_298_174_827_9e-9 - z * 1.135_964_755_778_819_482_65e-11))))));
-    // Quarter turns: odd ones swap the two, and each has its sign; as bit masks, so that lanes need no branch.
+    // Quarter turns: odd ones swap the two, and each has its sign; as bit masks, so that lanes need
+    // no branch.
     let swap = 0u64.wrapping_sub(quarter & 1);
     let (sine_bits, cosine_bits) = (sine.to_bits(), cosine.to_bits());
     let chosen_sine = (sine_bits & !swap) | (cosine_bits & swap);

@@ -1,8 +1,9 @@
 //! [`Stream`]: random words determined by a seed and a stream number.
 //!
-//! Eight Xoshiro256++ generators (Blackman and Vigna, doi:10.1145/3460772) run side by side, so that their words come out of vector
-//! registers and no word waits for the one before it: about 0.4 ns a word with AVX2, against 1.2 ns one by one. The integer
-//! arithmetic is the same with and without AVX2.
+//! Eight Xoshiro256++ generators (Blackman and Vigna, doi:10.1145/3460772) run side by side, so
+//! that their words come out of vector registers and no word waits for the one before it: about 0.4
+//! ns a word with AVX2, against 1.2 ns one by one. The integer arithmetic is the same with and
+//! without AVX2.
 
 use rand::{Rng, SeedableRng, TryRng};
 use rand_xoshiro::SplitMix64;
@@ -43,7 +44,8 @@ impl Stream {
     }
 }
 
-/// Writes the next words of all lanes in turn as the bits of `out`, whose length is a multiple of [`LANES`].
+/// Writes the next words of all lanes in turn as the bits of `out`, whose length is a multiple of
+/// [`LANES`].
 fn generate(state: &mut [Lanes; 4], out: &mut [f64]) {
     #[cfg(target_arch = "x86_64")]
     if std::arch::is_x86_feature_detected!("avx2") {
@@ -101,7 +103,8 @@ fn generate_portable([s0, s1, s2, s3]: &mut [Lanes; 4], out: &mut [f64]) {
 
 /// A generator that returns many words at once.
 pub trait Words: Rng {
-    /// Writes the next words as the bits of `out`: the same that `next_u64` would return one by one.
+    /// Writes the next words as the bits of `out`: the same that `next_u64` would return one by
+    /// one.
     fn fill_bits(&mut self, out: &mut [f64]);
 }
 

@@ -1,8 +1,10 @@
-//! Standard normals by the slice, and gamma variates: the ziggurat of Marsaglia and Tsang, doi:10.18637/jss.v005.i08, with 1024 layers.
+//! Standard normals by the slice, and gamma variates: the ziggurat of Marsaglia and Tsang,
+//! doi:10.18637/jss.v005.i08, with 1024 layers.
 //!
-//! The crate rand_distr has both, but the compiler does not always inline the fast path of its normals into a loop, and a call costs as
-//! much as a normal (3 ns or 5.5 ns a value). Here it is always inlined, and the random words are generated in batches, so that none waits
-//! for the one before it.
+//! The crate rand_distr has both, but the compiler does not always inline the fast path of its
+//! normals into a loop, and a call costs as much as a normal (3 ns or 5.5 ns a value). Here it is
+//! always inlined, and the random words are generated in batches, so that none waits for the one
+//! before it.
 
 use crate::xoshiro::Words;
 use crate::ziggurat_layers::{EDGE, HEIGHT, TAIL};
@@ -17,7 +19,8 @@ pub fn fill<R: Words>(rng: &mut R, out: &mut [f64]) {
     }
 }
 
-/// The gamma distribution with unit scale and a shape of at least 1: Marsaglia and Tsang, doi:10.1145/358407.358414.
+/// The gamma distribution with unit scale and a shape of at least 1: Marsaglia and Tsang,
+/// doi:10.1145/358407.358414.
 #[derive(Debug, Clone, Copy)]
 pub struct Gamma {
     /// shape - 1/3
@@ -113,7 +116,8 @@ mod tests {
         }
     }
 
-    /// Fractions of ten million values in bins, against the normal law; 5 standard errors, seed fixed.
+    /// Fractions of ten million values in bins, against the normal law; 5 standard errors, seed
+    /// fixed.
     #[test]
     fn normals_match_the_distribution_in_body_and_tail() {
         // P(|x| > z), from tables of the normal law.

@@ -1,8 +1,11 @@
-//! A small network that learns mu(y) and kappa(y): where a direction points, and how sure it is of it, as functions of what is known.
+//! A small network that learns mu(y) and kappa(y): where a direction points, and how sure it is of
+//! it, as functions of what is known.
 //!
-//! The directions lie on the unit sphere of R^3. Their mean goes round the equator as y goes from 0 to 1 and rises to the north, and
-//! they scatter more the larger y is. The network sees pairs (y, x) and maximises the mean of ln p(x | y), in which kappa enters through
-//! the normaliser: that is what its derivative is for (Kim, arXiv:2102.05340). The same in Python: `python/examples/learn_directions.py`.
+//! The directions lie on the unit sphere of R^3. Their mean goes round the equator as y goes from 0
+//! to 1 and rises to the north, and they scatter more the larger y is. The network sees pairs (y,
+//! x) and maximises the mean of ln p(x | y), in which kappa enters through the normaliser: that is
+//! what its derivative is for (Kim, arXiv:2102.05340). The same in Python:
+//! `python/examples/learn_directions.py`.
 //!
 //!     cargo run --release -p vmfkit-nn --example learn_directions
 

@@ -1,16 +1,19 @@
 //! The functions of the concentration for tensors of candle.
 //!
-//! They work on every device and in every float type: numbers are computed on the CPU in f64 and copied back. Their derivatives
-//! are again such operations, so ln C_d can be differentiated twice if candle keeps gradients differentiable, which it does if
-//! the environment variable `CANDLE_GRAD_DO_NOT_DETACH` is 1.
+//! They work on every device and in every float type: numbers are computed on the CPU in f64 and
+//! copied back. Their derivatives are again such operations, so ln C_d can be differentiated twice
+//! if candle keeps gradients differentiable, which it does if the environment variable
+//! `CANDLE_GRAD_DO_NOT_DETACH` is 1.
 
 use crate::function::{Function, wrong_concentration, wrong_dim};
 use candle_core::{CpuStorage, CustomOp1, DType, Device, Error, Layout, Result, Shape, Tensor};
 
-/// ln C_d(kappa), where the density is C_d(kappa) exp(kappa mu.x), for a tensor of any shape; its derivative is -A_d(kappa), computed from kappa.
+/// ln C_d(kappa), where the density is C_d(kappa) exp(kappa mu.x), for a tensor of any shape; its
+/// derivative is -A_d(kappa), computed from kappa.
 ///
 /// # Errors
-/// If `dim` is below 2, a concentration is negative, infinite or NaN, or the tensor does not hold floats.
+/// If `dim` is below 2, a concentration is negative, infinite or NaN, or the tensor does not hold
+/// floats.
 ///
 /// ```
 /// use candle_core::{Device, Var};
@@ -24,7 +27,8 @@ pub fn ln_normalizer(dim: usize, kappa: &Tensor) -> Result<Tensor> {
     apply(Function::LnNormalizer, dim, kappa)
 }
 
-/// kappa + ln C_d(kappa), the log density at the mode, with the derivative 1 - A_d(kappa), free of cancellation. Errors as for
+/// kappa + ln C_d(kappa), the log density at the mode, with the derivative 1 - A_d(kappa), free of
+/// cancellation. Errors as for
 /// [`ln_normalizer`].
 ///
 /// The log density of a row x is `ln_peak - kappa |x - mu|^2 / 2`, which is accurate in f32.

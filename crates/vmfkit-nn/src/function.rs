@@ -28,7 +28,8 @@ impl Function {
         }
     }
 
-    /// The derivative as a sign and a function, MATH.md (1.4) and (1.5). That of the slope is not needed.
+    /// The derivative as a sign and a function, MATH.md (1.4) and (1.5). That of the slope is not
+    /// needed.
     pub fn derivative(self) -> Option<(f64, Function)> {
         match self {
             Function::LnNormalizer => Some((-1.0, Function::MeanLength)),
@@ -45,7 +46,8 @@ pub(crate) fn wrong_dim(dim: usize) -> Option<String> {
     (dim < 2).then(|| format!("the dimension must be at least 2, found: `{dim}`"))
 }
 
-/// The error of the first invalid concentration in a tensor of this shape, with its position and value.
+/// The error of the first invalid concentration in a tensor of this shape, with its position and
+/// value.
 pub(crate) fn wrong_concentration(values: &[f64], shape: &[usize]) -> Option<String> {
     let wrong = values.iter().position(|k| !(*k >= 0.0 && k.is_finite()))?;
     Some(format!("kappa{:?} must be finite and at least 0, found: `{}`", index(wrong, shape), values[wrong]))

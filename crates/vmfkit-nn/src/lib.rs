@@ -1,4 +1,5 @@
-//! The von Mises-Fisher density C_d(kappa) exp(kappa mu.x) in neural networks, with mu and kappa as outputs of a network.
+//! The von Mises-Fisher density C_d(kappa) exp(kappa mu.x) in neural networks, with mu and kappa as
+//! outputs of a network.
 //!
 //! | what | for burn |
 //! |---|---|
@@ -6,10 +7,12 @@
 //! | [`unit()`], [`concentration`] | from the outputs of the last layer to mu and kappa |
 //! | [`ln_normalizer`], [`ln_peak`], [`mean_length`] | ln C_d, kappa + ln C_d and A_d = -(ln C_d)', with exact gradients |
 //!
-//! They take tensors of any float type and consist of burn's own operations, so they work with every backend, with or without
-//! autodiff (tests run on flex). Values and derivatives come from [`vmfkit::bessel`] in f64: each call copies the concentrations,
-//! and nothing else, to the host, which on a GPU waits for pending work. Invalid shapes or values panic, as in burn; the message
-//! names position and value. burn differentiates once; for a second derivative of ln C_d, take the gradient of [`mean_length`].
+//! They take tensors of any float type and consist of burn's own operations, so they work with
+//! every backend, with or without autodiff (tests run on flex). Values and derivatives come from
+//! [`vmfkit::bessel`] in f64: each call copies the concentrations, and nothing else, to the host,
+//! which on a GPU waits for pending work. Invalid shapes or values panic, as in burn; the message
+//! names position and value. burn differentiates once; for a second derivative of ln C_d, take the
+//! gradient of [`mean_length`].
 //!
 //! With the feature `candle`, `vmfkit_nn::candle` has the same three functions for candle.
 //!

@@ -1,6 +1,7 @@
 //! Negative log-likelihoods, one for each row.
 //!
-//! All use (kappa + ln C) - kappa |x - mu|^2 / 2, MATH.md section 1. Neither the value nor the gradient in kappa,
+//! All use (kappa + ln C) - kappa |x - mu|^2 / 2, MATH.md section 1. Neither the value nor the
+//! gradient in kappa,
 //! |x - mu|^2 / 2 - (1 - A), is a difference of large numbers, so f32 is accurate at any concentration.
 
 use crate::function::Function;
@@ -10,14 +11,16 @@ use burn::tensor::{DType, Tensor};
 
 /// -ln p(x) of each row under its own von Mises-Fisher density.
 ///
-/// `x` is n x d, `mu` n x d, `kappa` n x 1; `mu` and `kappa` may also have a single row, for all rows. Rows of `x` and `mu` must
-/// have length 1, which is not checked; [`unit`](crate::unit) scales them. The result has n numbers; a loss is their `.mean()`.
+/// `x` is n x d, `mu` n x d, `kappa` n x 1; `mu` and `kappa` may also have a single row, for all
+/// rows. Rows of `x` and `mu` must have length 1, which is not checked; [`unit`](crate::unit)
+/// scales them. The result has n numbers; a loss is their `.mean()`.
 ///
-/// All three have gradients. Those of `x` and `mu` are kappa (x - mu) and its negative; they differ from those of kappa mu.x by a
-/// multiple of the vector itself, which [`unit`](crate::unit) removes.
+/// All three have gradients. Those of `x` and `mu` are kappa (x - mu) and its negative; they differ
+/// from those of kappa mu.x by a multiple of the vector itself, which [`unit`](crate::unit)
+/// removes.
 ///
-/// In f32 the error stays below 2e-7 max(d, |ln p|) up to kappa = 1e6, where that of ln C + kappa mu.x is 0.1
-/// (tests/suite/loss.rs).
+/// In f32 the error stays below 2e-7 max(d, |ln p|) up to kappa = 1e6, where that of ln C + kappa
+/// mu.x is 0.1 (tests/suite/loss.rs).
 ///
 /// # Panics
 /// If shapes do not match, d is below 2, or a concentration is negative, infinite or NaN.
@@ -45,11 +48,13 @@ pub fn vmf_nll(x: Tensor<2>, mu: Tensor<2>, kappa: Tensor<2>) -> Tensor<1> {
 
 /// -ln p(x) of each row under a mixture of k von Mises-Fisher densities.
 ///
-/// `x` is n x d, `weight_logits` n x k (the weights are their softmax), `mu` n x k x d, `kappa` n x k. The last three may have 1
-/// in place of n: one mixture for all rows. Otherwise as [`vmf_nll`]. A logit of minus infinity disables a component.
+/// `x` is n x d, `weight_logits` n x k (the weights are their softmax), `mu` n x k x d, `kappa` n x
+/// k. The last three may have 1 in place of n: one mixture for all rows. Otherwise as [`vmf_nll`].
+/// A logit of minus infinity disables a component.
 ///
-/// With one `mu` for all rows, it takes a matrix product and memory for n k numbers. If a concentration exceeds 128 d in f32, a
-/// product would lose too many digits of x - mu, and it takes memory for n k d numbers, as with a `mu` for each row.
+/// With one `mu` for all rows, it takes a matrix product and memory for n k numbers. If a
+/// concentration exceeds 128 d in f32, a product would lose too many digits of x - mu, and it takes
+/// memory for n k d numbers, as with a `mu` for each row.
 ///
 /// # Panics
 /// As [`vmf_nll`], and if there are no components.
@@ -91,7 +96,8 @@ fn deviations_by_product(x: Tensor<2>, mu: Tensor<2>) -> Tensor<2> {
     squares.mul_scalar(0.5) - x.matmul(mu.transpose())
 }
 
-/// Whether a deviation of about d/(2 kappa) can have the rounding error of 1, which is then at most 2^-15 of it.
+/// Whether a deviation of about d/(2 kappa) can have the rounding error of 1, which is then at most
+/// 2^-15 of it.
 fn product_keeps_digits(dtype: DType, dim: usize, largest: f64) -> bool {
     let rounding = match dtype {
         DType::F64 => f64::EPSILON,

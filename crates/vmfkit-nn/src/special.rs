@@ -1,17 +1,18 @@
 //! Functions of the concentration for tensors of burn, with their derivatives.
 //!
-//! Values and derivatives are computed on the host in f64, from one copy of the concentrations, and recorded as
-//! value + derivative (k - k'), where k' is k as a constant: the difference is 0, its gradient is not. So the graph holds only
-//! operations of burn, which work with every backend; an extension of burn would have to name its backends at compile time.
+//! Values and derivatives are computed on the host in f64, from one copy of the concentrations, and
+//! recorded as value + derivative (k - k'), where k' is k as a constant: the difference is 0, its
+//! gradient is not. So the graph holds only operations of burn, which work with every backend; an
+//! extension of burn would have to name its backends at compile time.
 
 use crate::function::{Function, wrong_concentration, wrong_dim};
 use burn::tensor::{Tensor, TensorData};
 
 /// ln C_d(kappa), where the density is C_d(kappa) exp(kappa mu.x), for a tensor of any shape.
 ///
-/// Computed in f64 for any float type, and rounded once. The derivative -A_d(kappa) is computed from kappa, not as a difference
-/// of logarithms, so it is accurate to the last digits in any dimension and for any kappa >= 0. For large kappa use [`ln_peak`],
-/// which stays small.
+/// Computed in f64 for any float type, and rounded once. The derivative -A_d(kappa) is computed
+/// from kappa, not as a difference of logarithms, so it is accurate to the last digits in any
+/// dimension and for any kappa >= 0. For large kappa use [`ln_peak`], which stays small.
 ///
 /// # Panics
 /// If `dim` is below 2, or a concentration is negative, infinite or NaN.
@@ -28,7 +29,8 @@ pub fn ln_normalizer<const D: usize>(dim: usize, kappa: Tensor<D>) -> Tensor<D> 
     Concentrations::read(dim, kappa).map(Function::LnNormalizer)
 }
 
-/// kappa + ln C_d(kappa), the log density at the mode, with the derivative 1 - A_d(kappa), free of cancellation.
+/// kappa + ln C_d(kappa), the log density at the mode, with the derivative 1 - A_d(kappa), free of
+/// cancellation.
 ///
 /// # Panics
 /// As [`ln_normalizer`].
@@ -39,7 +41,8 @@ pub fn ln_peak<const D: usize>(dim: usize, kappa: Tensor<D>) -> Tensor<D> {
 
 /// A_d(kappa), the mean of mu.x, with the derivative A'_d(kappa), the variance of mu.x.
 ///
-/// Its gradient is minus the second derivative of [`ln_normalizer`], which burn cannot compute itself.
+/// Its gradient is minus the second derivative of [`ln_normalizer`], which burn cannot compute
+/// itself.
 ///
 /// # Panics
 /// As [`ln_normalizer`].

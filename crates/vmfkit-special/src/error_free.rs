@@ -8,7 +8,8 @@ pub(crate) fn sum(a: f64, b: f64) -> (f64, f64) {
     (high, (a - (high - part)) + (b - part))
 }
 
-/// a b as a rounded product and its error (Dekker); without FMA hardware `mul_add` would be a library call.
+/// a b as a rounded product and its error (Dekker); without FMA hardware `mul_add` would be a
+/// library call.
 #[inline]
 pub(crate) fn product(a: f64, b: f64) -> (f64, f64) {
     let halves = |x: f64| {

@@ -1,13 +1,14 @@
-//! Special functions of the von Mises-Fisher density f(x) = C_d(k) exp(k mu . x) on the unit sphere of d coordinates, in double
-//! precision, for any dimension from 2 to 10^7 and any concentration k >= 0.
+//! Special functions of the von Mises-Fisher density f(x) = C_d(k) exp(k mu . x) on the unit sphere
+//! of d coordinates, in double precision, for any dimension from 2 to 10^7 and any concentration k
+//! >= 0.
 //!
 //! | module | contents |
 //! |---|---|
 //! | [`bessel`] | ln I, ln C, the mean length A_d(k), its complement, slope and inverse, entropy, divergences |
 //! | [`projection`] | [`ProjectionLaw`]: the distribution of mu . x, with both tails and quantiles |
 //!
-//! Use this crate if these functions are all you need. The crate `vmfkit` re-exports both modules and adds densities, samplers,
-//! estimators and mixtures.
+//! Use this crate if these functions are all you need. The crate `vmfkit` re-exports both modules
+//! and adds densities, samplers, estimators and mixtures.
 //!
 //! ```
 //! use vmfkit_special::{ProjectionLaw, bessel};

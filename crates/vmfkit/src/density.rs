@@ -13,8 +13,8 @@ use vmfkit_kernels::vector::{half_squared_distance, norm, sparse_half_squared_di
 /// Use [`Mixture`](crate::Mixture) for several densities and
 /// [`maximum_likelihood`](crate::estimate::maximum_likelihood) to fit one.
 ///
-/// The log density is computed as (k + ln C_d(k)) - k |x - mu|^2 / 2, which stays accurate
-/// at k = 1e10 and beyond; the terms k mu . x and ln C_d(k) would cancel there. If the length of x differs
+/// The log density is computed as (k + ln C_d(k)) - k |x - mu|^2 / 2, which stays accurate at k =
+/// 1e10 and beyond; the terms k mu . x and ln C_d(k) would cancel there. If the length of x differs
 /// from 1 by e, at most [`UNIT_TOLERANCE`], the log density is too small by k e^2 / 2.
 ///
 /// ```

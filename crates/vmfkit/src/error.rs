@@ -267,6 +267,14 @@ pub enum Error {
         /// The number of components given.
         found: usize,
     },
+    /// The number of names is not the number of components.
+    #[error("expected {expected} names, one per component, found: `{found}`")]
+    NameCount {
+        /// The number of components.
+        expected: usize,
+        /// The number of names given.
+        found: usize,
+    },
     /// The weights of a mixture do not sum to 1.
     #[error("the weights of the components must sum to 1, found: `{}`", plain(*sum))]
     WeightSum {
@@ -426,6 +434,16 @@ pub enum Error {
     },
 
     // Tests and metrics
+    /// A diagnostic has too few rows.
+    #[error("{what} needs at least {needed} rows, found: `{found}`")]
+    FewRows {
+        /// The diagnostic.
+        what: &'static str,
+        /// The fewest rows it can use.
+        needed: usize,
+        /// The number of rows it has.
+        found: usize,
+    },
     /// A hypothesis test has too few rows, groups or dimensions.
     #[error("{test} needs {needs}, found: `{found}`")]
     TestNeeds {

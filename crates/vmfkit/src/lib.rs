@@ -55,10 +55,12 @@
 //! | [`fit::stream`] | [`StreamFitter`]: fits a mixture to rows that arrive in batches |
 //! | [`fit::parts`] | [`fit::parts::Accumulator`]: divides a pass among processes |
 //! | [`fit::select`] | selects the number of components |
+//! | [`fit::cross_fit`] | [`fit::cross_fit::CrossFit`]: what independent fits agree on |
 //! | [`settings`] | [`settings::Settings`]: all settings of a fit by name |
 //! | [`calibrate`] | [`calibrate::Calibration`]: probabilities that hold on rows that do not fit the model |
 //! | [`outlier`] | [`outlier::OutlierTable`], [`outlier::OutlierTest`]: p-values of rows |
-//! | [`metrics`] | agreement of two labelings (ARI, NMI, V), errors of fitted parameters |
+//! | [`merge_tree`] | [`merge_tree::MergeTree`]: merges the components of a fit step by step |
+//! | [`metrics`] | agreement of two labelings (ARI, AMI, NMI, V), errors of fitted parameters |
 //! | [`store::model`] | model files: mixtures as safetensors |
 //! | [`store::statistics`] | [`store::statistics::PartStats`]: statistics files of parts of a pass |
 //! | [`capacity`] | checks of available memory |
@@ -84,6 +86,7 @@ pub mod fit;
 pub mod hypothesis;
 pub mod inference;
 pub mod m_step;
+pub mod merge_tree;
 pub mod metrics;
 pub mod mixture;
 mod note;

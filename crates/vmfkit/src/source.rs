@@ -8,10 +8,10 @@ use std::ops::ControlFlow;
 
 /// Rows that are read batch by batch, once or many times.
 ///
-/// Implement it for rows that do not fit into memory or are in a format that vmfkit-io does not read; `dim`,
-/// `next_batch` and `rewind` are enough, and [`Error::read`](crate::Error::read) wraps an error of your own. For rows in
-/// memory there is [`MemorySource`], for files the crate vmfkit-io. The example `custom_source` is a
-/// complete program.
+/// Implement it for rows that do not fit into memory or are in a format that vmfkit-io does not
+/// read; `dim`, `next_batch` and `rewind` are enough, and [`Error::read`](crate::Error::read) wraps
+/// an error of your own. For rows in memory there is [`MemorySource`], for files the crate
+/// vmfkit-io. The example `custom_source` is a complete program.
 ///
 /// ```
 /// use vmfkit::{RowBatch, Fitter, Result, Sampler, VonMisesFisher, source::Source};
@@ -60,13 +60,14 @@ pub trait Source: Send {
     fn next_validated<'s>(&'s mut self, buffer: &'s mut RowBatch<'static>) -> Result<Option<RowBatch<'s>>> {
         self.next_batch()?.map(|batch| batch.validated(buffer)).transpose()
     }
-    /// Tells the source that batches of this many rows are fastest from the next pass on; `None` means
-    /// that any number is as fast. A source may ignore it: results do not depend on it.
+    /// Tells the source that batches of this many rows are fastest from the next pass on; `None`
+    /// means that any number is as fast. A source may ignore it: results do not depend on it.
     fn prefer_rows(&mut self, _rows: Option<usize>) {}
-    /// Goes back to the first row, also before the first pass; [`Error::CannotRewind`](crate::Error::CannotRewind) if rows can be
-    /// read only once.
+    /// Goes back to the first row, also before the first pass;
+    /// [`Error::CannotRewind`](crate::Error::CannotRewind) if rows can be read only once.
     fn rewind(&mut self) -> Result<()>;
-    /// False if rows can be read only once, as those of a pipe: such a source can only be fitted in one pass.
+    /// False if rows can be read only once, as those of a pipe: such a source can only be fitted in
+    /// one pass.
     fn can_rewind(&self) -> bool {
         true
     }
@@ -149,9 +150,10 @@ impl Source for MemorySource<'_> {
 
 /// How the batches of a source are cut into mini-batches.
 ///
-/// A mini-batch has rows of one batch only: the last of a batch may be smaller, and a batch with fewer
-/// rows is one mini-batch. Shuffling moves rows within their batch only, so rows that are sorted need
-/// large batches. With [`windows`](Self::windows) batches are first joined or cut to one length.
+/// A mini-batch has rows of one batch only: the last of a batch may be smaller, and a batch with
+/// fewer rows is one mini-batch. Shuffling moves rows within their batch only, so rows that are
+/// sorted need large batches. With [`windows`](Self::windows) batches are first joined or cut to
+/// one length.
 #[derive(Debug)]
 pub struct MiniBatches {
     rows: usize,
@@ -166,13 +168,15 @@ impl MiniBatches {
         MiniBatches { rows: rows.max(1), shuffle: None, windows: None, buffer: RowBatch::default() }
     }
 
-    /// The rows of each batch in an order that depends only on the seed, the pass and the number of the batch.
+    /// The rows of each batch in an order that depends only on the seed, the pass and the number of
+    /// the batch.
     pub fn shuffled(mut self, seed: u64) -> Self {
         self.shuffle = Some(Shuffle::new(seed));
         self
     }
 
-    /// First joins or cuts the source's batches to windows of this many rows, so that no result depends on their sizes.
+    /// First joins or cuts the source's batches to windows of this many rows, so that no result
+    /// depends on their sizes.
     pub fn windows(mut self, rows: usize) -> Self {
         self.windows = Some(rows.max(1));
         self
@@ -183,8 +187,8 @@ impl MiniBatches {
         self.windows
     }
 
-    /// Calls `see` with the mini-batches of a batch, until it breaks. The batch is the `number`th of a
-    /// pass; both are counted from 0.
+    /// Calls `see` with the mini-batches of a batch, until it breaks. The batch is the `number`th
+    /// of a pass; both are counted from 0.
     ///
     /// Rows that are not yet validated are validated with their mini-batch.
     pub fn visit(
@@ -212,12 +216,13 @@ impl MiniBatches {
 
 /// The order of a batch's rows in a pass.
 ///
-/// The first batch of a pass is often the only one: its order is kept and shuffled again in the next
-/// pass. Orders of all other batches would take too much memory, so each is made anew.
+/// The first batch of a pass is often the only one: its order is kept and shuffled again in the
+/// next pass. Orders of all other batches would take too much memory, so each is made anew.
 #[derive(Debug)]
 struct Shuffle {
     seed: u64,
-    /// The first batch's order in the last pass that was asked for, and the generator that shuffles it.
+    /// The first batch's order in the last pass that was asked for, and the generator that shuffles
+    /// it.
     first: Vec<usize>,
     rng: Stream,
     passes: u64,

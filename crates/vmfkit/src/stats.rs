@@ -135,7 +135,8 @@ impl SufficientStats {
         Ok(())
     }
 
-    /// One component for each label below `components`, on this thread: row n is in the component `labels[n]`.
+    /// One component for each label below `components`, on this thread: row n is in the component
+    /// `labels[n]`.
     ///
     /// # Panics
     /// If a label is not below `components`.

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 from .. import _vmfkit
 from .._directions import Directions
 from .._rows import as_rows, as_weights, is_column, is_path, refuse_texts, warn_of_angles
+from .._tree import MergeTree, default_sizes
 from .._warn import warn
 from ._progress import Progress
 
@@ -257,6 +258,27 @@ class SphericalEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
         """Fits to the rows and returns their labels."""
         return self.fit(X, y, sample_weight=sample_weight).labels_
+
+    def tree(self) -> MergeTree:
+        """Merges the components step by step, from the statistics of the fit alone.
+
+        Returns
+        -------
+        tree : vmfkit.MergeTree
+            Clusters, labels and probabilities for every smaller number of clusters.
+        """
+        check_is_fitted(self)
+        return MergeTree(self)
+
+    @property
+    def cluster_layers_(self) -> list[np.ndarray]:
+        """Labels of the rows of the fit in nested layers, finest first, as EVoC has them and Toponymy and datamapplot read them.
+
+        The first layer has the components as clusters, and each other one a quarter of the clusters of the layer before, at least 3;
+        `tree().layers` takes other sizes.
+        """
+        labels = self.labels_
+        return MergeTree(self)._layers_of(labels, default_sizes(self.mixture_.components - self.mixture_.has_background))
 
     @property
     def _n_features_out(self) -> int:

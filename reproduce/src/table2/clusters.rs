@@ -46,7 +46,7 @@ fn spherical() -> Fitter<'static> {
 fn papers_em() -> Fitter<'static> {
     let how = Maximisation::new().estimator(ConcentrationEstimator::Banerjee).policy(ConcentrationPolicy::Free);
     let stop = Stop { baseline: Baseline::Zero, ..Stop::default() };
-    Fitter::new(CLUSTERS).start(Start::Random).maximisation(how).stop(stop)
+    Fitter::new(CLUSTERS).calibrate(false).start(Start::Random).maximisation(how).stop(stop)
 }
 
 /// Each epoch reads the rows in the order of the files, as the paper's program does.
@@ -54,12 +54,19 @@ fn papers_sgd() -> Fitter<'static> {
     let adam = Adam::new().learning_rate(0.1).decay(0.95);
     let how = Maximisation::new().policy(ConcentrationPolicy::Free);
     let stop = Stop { tolerance: None, passes: 100, ..Stop::default() };
-    Fitter::new(CLUSTERS).method(Method::Sgd(adam)).start(Start::Random).maximisation(how).batch(256).shuffle(false).stop(stop)
+    Fitter::new(CLUSTERS)
+        .calibrate(false)
+        .method(Method::Sgd(adam))
+        .start(Start::Random)
+        .maximisation(how)
+        .batch(256)
+        .shuffle(false)
+        .stop(stop)
 }
 
 /// vmfkit's default policy, search and start.
 fn default() -> Fitter<'static> {
-    Fitter::new(CLUSTERS)
+    Fitter::new(CLUSTERS).calibrate(false)
 }
 
 fn free() -> Fitter<'static> {

@@ -81,7 +81,7 @@ pub(super) const ALL: [Setting; 17] = [
         value: "uniform|zero",
         range: "`uniform` or `zero`",
         default: "uniform",
-        meaning: "Reference of the tolerance: the uniform distribution, or 0 as in Kim (2021)",
+        meaning: "What --tolerance is relative to: the uniform distribution, or 0 as in Kim (2021)",
         methods: NOT_K_MEANS,
         of_mixture: false,
         of_select: true,

@@ -24,7 +24,7 @@ pub struct RowArguments {
     /// Columns with the coordinates, separated by commas
     ///
     /// Several columns of numbers, or one column of lists.
-    /// Default: the only column of lists; without one, all columns.
+    /// Default: the only column of lists, or all columns if there is none.
     #[arg(verbatim_doc_comment, long, visible_alias = "column", value_name = "NAMES", value_delimiter = ',')]
     columns: Option<Vec<String>>,
     /// Weights of the rows: a file with one number per row, or column:NAME
@@ -91,7 +91,7 @@ impl LimitedRowArguments {
 pub enum Header {
     Yes,
     No,
-    /// If it looks like names of columns
+    /// Yes, if the line looks like names of columns
     Auto,
 }
 
@@ -238,7 +238,8 @@ impl RowArguments {
         RowArguments { id_column: Some(name.to_owned()), ..self.clone() }
     }
 
-    /// The same rows for work that needs no ids. The id column is skipped, unless it would then be read as a coordinate.
+    /// The same rows for work that needs no ids. The id column is skipped, unless it would then be
+    /// read as a coordinate.
     pub fn without_ids(&self) -> Self {
         let without = RowArguments { id_column: None, ..self.clone() };
         if self.id_column.is_none() || self.columns.is_some() {

@@ -125,9 +125,9 @@ pub fn help_of_select() -> String {
     list("select", |setting| setting.of_select)
 }
 
-fn list(verb: &str, is_listed: impl Fn(&Setting) -> bool) -> String {
+fn list(subcommand: &str, is_listed: impl Fn(&Setting) -> bool) -> String {
     let mut text = format!(
-        "Settings for `vmf {verb} --set NAME=VALUE`.\nModel files store them under these names; `vmf inspect` shows them.\n"
+        "Settings for `vmf {subcommand} --set NAME=VALUE`.\nModel files store them under these names; `vmf inspect` shows them.\n"
     );
     for setting in ALL.iter().filter(|setting| is_listed(setting)) {
         let Setting { name, value, range, default, meaning, methods, .. } = setting;
@@ -136,7 +136,7 @@ fn list(verb: &str, is_listed: impl Fn(&Setting) -> bool) -> String {
             text.push_str(&format!("    allowed: {range}\n"));
         }
         text.push_str(&format!("    default: {default}\n"));
-        if verb == "fit" {
+        if subcommand == "fit" {
             let methods: Vec<&str> = methods.iter().map(|&name| if name == "labels" { "--known-labels" } else { name }).collect();
             text.push_str(&format!("    methods: {}\n", methods.join(", ")));
         }

@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use vmfkit::Mixture;
+use vmfkit::merge_tree::Cut;
 use vmfkit_io::{Column, ColumnData, ColumnKind, Ids, OutputFormat};
 
 static AFTER_HELP: LazyLock<String> = LazyLock::new(|| {
@@ -24,6 +24,7 @@ Examples:
   vmf assign model.safetensors x.npy --top 3 --outliers 0.001 -o labels.csv
   vmf assign model.safetensors x.npy -o found.npy && vmf compare truth.npy found.npy
   vmf assign model.safetensors x.npy --all-columns -o table.npy
+  vmf assign model.safetensors x.npy --clusters 20 -o coarse.parquet     merged to 20 clusters
   cat x.jsonl | vmf assign model.safetensors - --p-values none -o -
 
 Columns of the output:
@@ -36,6 +37,7 @@ Columns of the output:
   outlier            with --outliers: whether the p-value is at most LEVEL
   component_2, label_2, probability_2, ...
                      with --top: the next most probable components
+With --clusters, the columns are called cluster, cluster_2, ... and have no labels.
 A .npy file holds only the components, as `vmf compare` reads them. With --all-columns, --top,
 --outliers or integer ids, it is a structured array with one field per column.
 `-o -` writes CSV to standard output and the report to standard error; --quiet omits the report.
@@ -63,6 +65,12 @@ pub struct Assign {
     /// Number of components to write for each row, the most probable first
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), help_heading = OUTPUT)]
     top: u32,
+    /// Merge components to this number of clusters and label rows by cluster (see `vmf tree`)
+    ///
+    /// The cluster of a row is that of its most probable component, so that clusters of different
+    /// numbers nest. Its probability is the sum of the probabilities of its components.
+    #[arg(verbatim_doc_comment, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = OUTPUT)]
+    clusters: Option<u32>,
     /// Write all columns to .npy files, as a structured array
     #[arg(long, help_heading = OUTPUT)]
     all_columns: bool,
@@ -78,24 +86,41 @@ impl Assign {
         let p_values = has_p_values && !self.is_components_alone(format);
         let extra =
             ExtraMemory { fixed: held_back, per_row: TABLE_ROW + RANK_MEMORY * u64::from(self.top), ..ExtraMemory::default() };
-        let mut scorer = self.scoring.open(extra, p_values)?;
-        let components = scorer.mixture.components().len();
-        if self.top as usize > components {
-            bail!("`--top` must be at most the number of components, {components}, found: `{}`", self.top);
+        let mut scorer = self.scoring.open(extra, p_values, self.clusters.map(|clusters| clusters as usize))?;
+        let groups = scorer.cut.as_ref().map_or(scorer.mixture.components().len(), Cut::groups);
+        if self.top as usize > groups {
+            bail!("`--top` must be at most the number of {}s, {groups}, found: `{}`", self.unit(), self.top);
         }
         let output = Output::create(&self.output)?;
         if p_values {
             scorer = scorer.with_p_values(&self.scoring)?;
         }
-        let mut tally =
-            Tally { sums: Sums::new(self.scoring.outliers), rows: vec![0; components], weights: vec![0.0; components] };
+        let mut tally = Tally { sums: Sums::new(self.scoring.outliers), rows: vec![0; groups], weights: vec![0.0; groups] };
         self.write_table(&mut scorer, format, output, &mut tally)?;
-        let Scorer { model, mixture, labels, source, .. } = scorer;
-        let report = Report { output: &self.output, model, rows: source.totals(), mixture, labels, tally };
+        let Scorer { model, mixture, cut, labels, source, .. } = scorer;
+        let has_background = mixture.has_background();
+        let weights = match &cut {
+            Some(cut) => {
+                let mut weights = vec![0.0; groups];
+                cut.of_components()
+                    .iter()
+                    .zip(mixture.weights())
+                    .for_each(|(cluster, weight)| weights[*cluster as usize] += weight);
+                weights
+            }
+            None => mixture.weights().to_vec(),
+        };
+        let (output, unit, rows) = (&self.output, self.unit(), source.totals());
+        let report = Report { output, unit, model, rows, weights, has_background, labels, tally };
         match to_stdout && self.scoring.report.quiet {
             true => Ok(()),
             false => output::report(&if self.scoring.report.json { report.to_json() } else { report.to_text() }, to_stdout),
         }
+    }
+
+    /// What rows are assigned to.
+    fn unit(&self) -> &'static str {
+        if self.clusters.is_some() { "cluster" } else { "component" }
     }
 
     fn format(&self) -> Result<OutputFormat> {
@@ -120,7 +145,7 @@ impl Assign {
     fn write_table(&self, scorer: &mut Scorer, format: OutputFormat, output: Output, tally: &mut Tally) -> Result<()> {
         let Some(mut scored) = scorer.next(self.top as usize)? else { unreachable!("a source without rows is an error") };
         let alone = self.is_components_alone(format);
-        let columns = if alone { vec![Column::new("component", ColumnKind::U32)] } else { self.columns(scorer) };
+        let columns = if alone { vec![Column::new(self.unit(), ColumnKind::U32)] } else { self.columns(scorer) };
         let mut table = TableFile::new(output, format, &columns, scorer.source.len())?;
         loop {
             tally.add(&scored);
@@ -143,13 +168,13 @@ impl Assign {
             None => Column::new("row", ColumnKind::I64),
         };
         let has_labels = !scorer.labels.is_empty();
-        let mut columns = vec![name, Column::new("component", ColumnKind::U32)];
+        let mut columns = vec![name, Column::new(self.unit(), ColumnKind::U32)];
         columns.extend(has_labels.then(|| Column::new("label", ColumnKind::Text)));
         columns.extend([Column::new("probability", ColumnKind::F64), Column::new("ln_density", ColumnKind::F64)]);
         columns.extend(scorer.has_p_values().then(|| Column::new("p_value", ColumnKind::F64)));
         columns.extend(self.scoring.outliers.map(|_| Column::new("outlier", ColumnKind::Bool)));
         for rank in 2..=self.top {
-            columns.push(Column::new(format!("component_{rank}"), ColumnKind::U32));
+            columns.push(Column::new(format!("{}_{rank}", self.unit()), ColumnKind::U32));
             columns.extend(has_labels.then(|| Column::new(format!("label_{rank}"), ColumnKind::Text)));
             columns.push(Column::new(format!("probability_{rank}"), ColumnKind::F64));
         }
@@ -228,9 +253,13 @@ impl Tally {
 /// Everything that is reported.
 struct Report<'a> {
     output: &'a Path,
+    /// `component` or `cluster`.
+    unit: &'static str,
     model: String,
     rows: RowTotals,
-    mixture: Mixture,
+    /// Of the components or clusters, a background last.
+    weights: Vec<f64>,
+    has_background: bool,
     labels: Vec<String>,
     tally: Tally,
 }
@@ -243,23 +272,27 @@ impl Report<'_> {
         order
     }
 
+    fn is_background(&self, component: usize) -> bool {
+        self.has_background && component + 1 == self.weights.len()
+    }
+
     fn fraction(&self, component: usize) -> f64 {
         self.tally.weights[component] / self.tally.sums.evaluation.weight
     }
 
     fn to_json(&self) -> String {
-        let Report { rows, mixture, tally, .. } = self;
+        let Report { rows, unit, tally, .. } = self;
         let components: Vec<Value> = self
             .order()
             .into_iter()
             .map(|component| {
                 json!({
-                    "component": component,
+                    (*unit): component,
                     "label": self.labels.get(component),
-                    "background": mixture.is_background(component),
+                    "background": self.is_background(component),
                     "rows": tally.rows[component],
                     "fraction": json_number(self.fraction(component)),
-                    "weight": mixture.weights()[component],
+                    "weight": self.weights[component],
                 })
             })
             .collect();
@@ -276,30 +309,30 @@ impl Report<'_> {
             "rescaled_rows": rows.rescaled,
             "mean_ln_density": json_number(tally.sums.evaluation.mean()),
             "outliers": outliers,
-            "components": components,
+            (format!("{unit}s")): components,
         });
         format!("{object}\n")
     }
 
     fn to_text(&self) -> String {
-        let Report { rows, mixture, tally, .. } = self;
+        let Report { rows, unit, tally, .. } = self;
         let mut text = format!("{}, under {}\n\n", rows.heading(), self.model);
         text.push_str(&format!("mean ln density   {}\n", readable(tally.sums.evaluation.mean())));
         if let Some(outliers) = &tally.sums.outliers {
             let (count, level, fraction) = (outliers.rows, outliers.level, readable(outliers.fraction()));
             text.push_str(&format!("outliers          {count}, {fraction} of the rows (p-values of at most {level})\n"));
         }
-        let mut table = vec![["component", "rows", "fraction", "weight in the model"].map(str::to_owned).to_vec()];
+        let mut table = vec![[*unit, "rows", "fraction", "weight in the model"].map(str::to_owned).to_vec()];
         let order = self.order();
         table.extend(order.iter().take(COMPONENTS_SHOWN).map(|&component| {
             vec![
-                components::name(component, mixture.is_background(component), &self.labels),
+                components::name(component, self.is_background(component), &self.labels),
                 tally.rows[component].to_string(),
                 format!("{:.6}", self.fraction(component)),
-                format!("{:.6}", mixture.weights()[component]),
+                format!("{:.6}", self.weights[component]),
             ]
         }));
-        text.push_str(&format!("\n{}{}", aligned(&table), components::more_components(mixture)));
+        text.push_str(&format!("\n{}{}", aligned(&table), components::more(self.weights.len(), COMPONENTS_SHOWN)));
         text
     }
 }

@@ -67,6 +67,7 @@ pub const PAGES: [&str; 21] = [
     "calibrate",
     "compare",
     "inspect",
+    "tree",
     "convert",
     "completions",
     "man",
@@ -106,8 +107,8 @@ impl Help {
             Some(name) => match topic(name) {
                 Some(text) => text,
                 None => {
-                    let verb = command.find_subcommand_mut(name).expect("the parser of arguments knows the verbs");
-                    verb.render_long_help().to_string()
+                    let subcommand = command.find_subcommand_mut(name).expect("the parser of arguments knows the subcommands");
+                    subcommand.render_long_help().to_string()
                 }
             },
         })

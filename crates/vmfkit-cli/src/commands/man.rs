@@ -34,9 +34,9 @@ impl Man {
         command.build();
         let unwritten = |source| WriteError::new(self.folder.display().to_string(), source);
         std::fs::create_dir_all(&self.folder).map_err(unwritten)?;
-        let verbs: Vec<Command> = command.get_subcommands().cloned().collect();
+        let subcommands: Vec<Command> = command.get_subcommands().cloned().collect();
         let mut pages = Vec::new();
-        for command in [command].into_iter().chain(verbs) {
+        for command in [command].into_iter().chain(subcommands) {
             let page = Page::new(command.clone());
             let name = page.get_filename();
             output::write_file(&self.folder.join(&name), render(&page, &command).map_err(unwritten)?)?;

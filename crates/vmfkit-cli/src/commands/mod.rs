@@ -18,13 +18,14 @@ pub mod sample;
 pub mod score;
 pub mod select;
 pub mod test;
+pub mod tree;
 
 use crate::args::GENERAL;
 use clap::{ArgAction, Parser, Subcommand};
 
 const EXAMPLES: &str = "\
 Examples:
-  vmf demo                                                     sample and fit without files
+  vmf demo                                                     a first look, without files
   vmf constants --dim 768 --concentration 50                   ln C, A and others, to 17 digits
   vmf sample --dim 100 --concentration 500 -n 10000 -o x.npy   draw rows
   vmf fit x.npy                                                fit one density
@@ -34,6 +35,7 @@ Examples:
   vmf assign model.safetensors x.npy -o labels.parquet         component and p-value of each row
   vmf score model.safetensors more.npy                         how well does the model fit new rows?
   vmf inspect model.safetensors x.npy                          components and their typical rows
+  vmf tree model.safetensors --clusters 20                     fewer clusters, without another fit
   vmf compare truth.npy found.npy                              how well do two labelings agree?
   vmf convert x.npy x.parquet                                  change the file format
   vmf accumulate state.ckpt part.npy -o part.stats             fit on several machines
@@ -67,7 +69,7 @@ pub struct Arguments {
 /// All commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Draw rows from a known mixture and fit it by EM and by SGD
+    /// Fit a known mixture, then cluster 1,540 real questions; needs no files
     Demo(demo::Demo),
     /// Compute the constants of a density: ln C, ln I, A, entropy, divergence from uniform
     Constants(constants::Constants),
@@ -89,6 +91,8 @@ pub enum Command {
     Compare(compare::Compare),
     /// Show a model file: its fit, its components and, given DATA, their most typical rows
     Inspect(inspect::Inspect),
+    /// Merge the components of a model step by step: tree, dendrogram, coarser models
+    Tree(Box<tree::Tree>),
     /// Convert rows between file formats
     Convert(convert::Convert),
     /// Print a shell completion script

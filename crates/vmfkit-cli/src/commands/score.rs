@@ -45,7 +45,7 @@ const DEFAULT_LEVEL: f64 = 0.01;
 impl Score {
     pub fn run(&self) -> Result<()> {
         let p_values = self.scoring.has_p_values()?;
-        let mut scorer = self.scoring.open(ExtraMemory::default(), p_values)?;
+        let mut scorer = self.scoring.open(ExtraMemory::default(), p_values, None)?;
         if p_values {
             scorer = scorer.with_p_values(&self.scoring)?;
         }

@@ -6,16 +6,16 @@ use crate::args::{FITTING, INPUT, KNOWN_LABELS, MODEL, ONE_DENSITY, OUTPUT, TEST
 use clap::{Arg, Command, CommandFactory};
 use std::collections::BTreeMap;
 
-/// All verbs, with everything that clap adds to them.
-fn verbs() -> Vec<Command> {
+/// All subcommands, with everything that clap adds to them.
+fn subcommands() -> Vec<Command> {
     let mut command = Arguments::command();
     command.build();
     command.get_subcommands().cloned().collect()
 }
 
-/// The options of a verb that a user can set: help is not one of them.
-fn options(verb: &Command) -> impl Iterator<Item = &Arg> {
-    verb.get_arguments().filter(|arg| arg.get_long().is_some() && arg.get_id() != "help")
+/// The options of a subcommand that a user can set: help is not one of them.
+fn options(subcommand: &Command) -> impl Iterator<Item = &Arg> {
+    subcommand.get_arguments().filter(|arg| arg.get_long().is_some() && arg.get_id() != "help")
 }
 
 fn value_names(arg: &Arg) -> Vec<String> {
@@ -28,14 +28,15 @@ fn clap_finds_nothing_wrong() {
 }
 
 #[test]
-fn a_letter_means_the_same_in_every_verb() {
+fn a_letter_means_the_same_in_every_command() {
     let mut meanings: BTreeMap<char, (String, String)> = BTreeMap::new();
-    for verb in verbs() {
-        for arg in verb.get_arguments() {
+    for subcommand in subcommands() {
+        for arg in subcommand.get_arguments() {
             let Some(short) = arg.get_short() else { continue };
             let long = arg.get_long().expect("an option with a letter has a name").to_owned();
-            let (known, first) = meanings.entry(short).or_insert_with(|| (long.clone(), verb.get_name().to_owned())).clone();
-            assert_eq!(long, known, "-{short} of {} and {first}", verb.get_name());
+            let (known, first) =
+                meanings.entry(short).or_insert_with(|| (long.clone(), subcommand.get_name().to_owned())).clone();
+            assert_eq!(long, known, "-{short} of {} and {first}", subcommand.get_name());
         }
     }
     let letters: Vec<(char, &str)> = meanings.iter().map(|(&short, (long, _))| (short, long.as_str())).collect();
@@ -47,14 +48,14 @@ fn a_letter_means_the_same_in_every_verb() {
 const OF_LISTS: [&str; 3] = ["components", "policy", "background"];
 
 #[test]
-fn an_option_has_the_same_heading_and_value_in_every_verb() {
+fn an_option_has_the_same_heading_and_value_in_every_command() {
     let mut known: BTreeMap<String, (Option<String>, Vec<String>, String)> = BTreeMap::new();
-    for verb in verbs() {
-        for arg in options(&verb) {
+    for subcommand in subcommands() {
+        for arg in options(&subcommand) {
             let long = arg.get_long().expect("an option").to_owned();
             let heading = arg.get_help_heading().map(str::to_owned);
             let names = if OF_LISTS.contains(&long.as_str()) { Vec::new() } else { value_names(arg) };
-            let found = (heading, names, verb.get_name().to_owned());
+            let found = (heading, names, subcommand.get_name().to_owned());
             let first = known.entry(long.clone()).or_insert_with(|| found.clone());
             assert_eq!((&found.0, &found.1), (&first.0, &first.1), "--{long} of {} and {}", found.2, first.2);
         }
@@ -84,9 +85,9 @@ fn options_stand_under_their_headings() {
         ("help", GENERAL),
     ];
     let mut found = BTreeMap::new();
-    for verb in verbs() {
-        for arg in verb.get_arguments().filter(|arg| arg.get_long().is_some()) {
-            assert!(arg.get_help_heading().is_some(), "{}: --{} has no heading", verb.get_name(), arg.get_id());
+    for subcommand in subcommands() {
+        for arg in subcommand.get_arguments().filter(|arg| arg.get_long().is_some()) {
+            assert!(arg.get_help_heading().is_some(), "{}: --{} has no heading", subcommand.get_name(), arg.get_id());
             found.insert(arg.get_long().unwrap_or_default().to_owned(), arg.get_help_heading().map(str::to_owned));
         }
     }
@@ -97,8 +98,8 @@ fn options_stand_under_their_headings() {
 
 #[test]
 fn fit_has_few_options() {
-    let verbs = verbs();
-    let fit = verbs.iter().find(|verb| verb.get_name() == "fit").expect("a verb");
+    let subcommands = subcommands();
+    let fit = subcommands.iter().find(|subcommand| subcommand.get_name() == "fit").expect("a subcommand");
     let names: Vec<&str> = options(fit).filter_map(Arg::get_long).collect();
     assert!(names.len() <= 34, "{}: {names:?}", names.len());
 }
@@ -107,23 +108,23 @@ fn fit_has_few_options() {
 #[test]
 fn help_is_short_and_its_lines_are_not_long() {
     const WIDEST: usize = 100;
-    for mut verb in verbs() {
-        let name = verb.get_name().to_owned();
-        for arg in verb.get_arguments() {
+    for mut subcommand in subcommands() {
+        let name = subcommand.get_name().to_owned();
+        for arg in subcommand.get_arguments() {
             let short = arg.get_help().unwrap_or_else(|| panic!("{name}: {} has no help", arg.get_id())).to_string();
             assert!(short.chars().count() <= WIDEST && !short.contains('\n'), "{name} {}: {short}", arg.get_id());
         }
         // Lines that are wrapped by hand must not be wrapped again: they are indented by 10.
-        for arg in verb.get_arguments() {
+        for arg in subcommand.get_arguments() {
             let long = arg.get_long_help().map(ToString::to_string).unwrap_or_default();
             for paragraph in long.split("\n\n").filter(|paragraph| paragraph.contains('\n')) {
                 assert!(paragraph.lines().all(|line| line.chars().count() <= WIDEST - 10), "{name}: {paragraph}");
             }
         }
-        for line in verb.render_long_help().to_string().lines() {
+        for line in subcommand.render_long_help().to_string().lines() {
             assert!(line.chars().count() <= WIDEST + 20, "{name}: {line}");
         }
-        let summary = verb.render_help().to_string();
+        let summary = subcommand.render_help().to_string();
         assert!(summary.lines().count() <= 65, "{name}: {summary}");
         assert!(!summary.contains("Examples:"), "{name}: {summary}");
     }
@@ -151,7 +152,7 @@ fn help_is_in_plain_words() {
         "hang together",
     ];
     let topics = PAGES.iter().filter_map(|page| help::topic(page));
-    for text in verbs().iter_mut().map(|verb| verb.render_long_help().to_string()).chain(topics) {
+    for text in subcommands().iter_mut().map(|subcommand| subcommand.render_long_help().to_string()).chain(topics) {
         for word in NOT {
             let rest = text.replace("shared", "").replace("/usr/share", "").replace(".local/share", "");
             assert!(!rest.contains(word), "`{word}` in: {text}");
@@ -160,8 +161,8 @@ fn help_is_in_plain_words() {
 }
 
 #[test]
-fn every_verb_has_a_page() {
-    let mut names: Vec<String> = verbs().iter().map(|verb| verb.get_name().to_owned()).collect();
+fn every_command_has_a_page() {
+    let mut names: Vec<String> = subcommands().iter().map(|subcommand| subcommand.get_name().to_owned()).collect();
     names.extend(help::TOPICS.map(|(name, _)| name.to_owned()));
     assert_eq!(names, PAGES);
 }

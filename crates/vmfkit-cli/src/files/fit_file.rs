@@ -1,5 +1,5 @@
-//! The bytes of models, states and statistics, which are safetensors. Headers are checked first, so that a file of another kind
-//! is refused before it fills the memory.
+//! The bytes of models, states and statistics, which are safetensors. Headers are checked first, so
+//! that a file of another kind is refused before it fills the memory.
 
 use crate::files::input;
 use crate::files::is_standard;

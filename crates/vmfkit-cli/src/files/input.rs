@@ -15,7 +15,8 @@ pub fn location_parser() -> impl TypedValueParser<Value = String> {
     OsStringValueParser::new().try_map(|name| location(Path::new(&name)))
 }
 
-/// The location of a file. Names that are not UTF-8 are refused: a lossy name might be that of another file.
+/// The location of a file. Names that are not UTF-8 are refused: a lossy name might be that of
+/// another file.
 pub fn location(path: &Path) -> Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| {
@@ -59,8 +60,8 @@ pub fn read_vector(path: &Path) -> Result<Vec<f64>> {
 /// The default column of labels, which `vmf assign` writes.
 const LABELS: &str = "component";
 
-/// Reads one label per row: the integers of an array of one axis or of a column, or the lines of a text file. Equal labels have
-/// equal numbers, which have no other meaning.
+/// Reads one label per row: the integers of an array of one axis or of a column, or the lines of a
+/// text file. Equal labels have equal numbers, which have no other meaning.
 pub fn read_labels(path: &Path, header: Option<bool>, column: Option<&str>) -> Result<Vec<i64>> {
     let labels = if column.is_some() || is_table(path, LABELS)? {
         read_column(path, column.unwrap_or(LABELS))?
@@ -112,8 +113,8 @@ impl LabelNames {
 /// The default column of known labels.
 const KNOWN_LABELS: &str = "label";
 
-/// Reads one label per row, with their names: the integers of an array of one axis, the text or integers of a column, or the lines
-/// of a text file.
+/// Reads one label per row, with their names: the integers of an array of one axis, the text or
+/// integers of a column, or the lines of a text file.
 pub fn read_label_names(path: &Path, column: Option<&str>) -> Result<LabelNames> {
     let labels = if column.is_some() || is_table(path, KNOWN_LABELS)? {
         let ids = vmfkit_io::read_ids(&[path.display().to_string()], column.unwrap_or(KNOWN_LABELS), &Options::new())?;
@@ -158,7 +159,8 @@ fn npy_labels(source: Source) -> Result<Vec<i64>> {
     }
 }
 
-/// Whether the labels are in a column: the file has columns only, or the first line of a text names this column.
+/// Whether the labels are in a column: the file has columns only, or the first line of a text names
+/// this column.
 fn is_table(path: &Path, column: &str) -> Result<bool> {
     match (Format::of_name(path), delimiter(path)) {
         (Some(Format::Parquet | Format::Arrow | Format::Jsonl), _) => Ok(true),
@@ -221,8 +223,8 @@ fn number_lines(text: &[u8], delimiter: Option<u8>, header: Option<bool>) -> Res
     Ok(label_lines(text, delimiter, header)?.into_iter().map(number).collect())
 }
 
-/// The lines of a text, each a label. The first line is skipped if it is a header by option, or if it is the only one that is not a
-/// number.
+/// The lines of a text, each a label. The first line is skipped if it is a header by option, or if
+/// it is the only one that is not a number.
 fn label_lines(text: &[u8], delimiter: Option<u8>, header: Option<bool>) -> Result<Vec<&[u8]>> {
     if text.contains(&0) {
         bail!("labels must be a .npy array or text, found a file that starts with: `{}`", excerpt(text));

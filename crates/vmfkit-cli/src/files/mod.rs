@@ -1,4 +1,5 @@
-//! The files that a command reads and writes. They are checked before any work, so that no output overwrites an input.
+//! The files that a command reads and writes. They are checked before any work, so that no output
+//! overwrites an input.
 
 pub mod fit_file;
 pub mod input;

@@ -1,4 +1,5 @@
-//! Memory for reading rows: the block size that a `--memory` limit allows, and what is left for holding rows.
+//! Memory for reading rows: the block size that a `--memory` limit allows, and what is left for
+//! holding rows.
 
 use crate::size;
 use anyhow::{Result, bail};
@@ -6,8 +7,8 @@ use vmfkit_io::{AvailableMemory, DataSource, MemoryLimit};
 
 /// Memory of a command apart from rows and models: code, stacks, buffers of system libraries.
 const PROCESS_MEMORY: u64 = 32 << 20;
-/// Blocks in memory while rows are read: one in use, one waiting, one being read, its file buffer, and one and a half instead
-/// of the page cache.
+/// Blocks in memory while rows are read: one in use, one waiting, one being read, its file buffer,
+/// and one and a half instead of the page cache.
 pub const BLOCKS_IN_MEMORY: u64 = 6;
 /// The smallest block that is worth its overhead.
 const MIN_BLOCK_ROWS: u64 = 64;
@@ -37,7 +38,8 @@ impl From<u64> for ExtraMemory {
     }
 }
 
-/// Limits the blocks of a source to `limit` bytes of memory, if there is a limit. Returns the bytes left for holding rows.
+/// Limits the blocks of a source to `limit` bytes of memory, if there is a limit. Returns the bytes
+/// left for holding rows.
 pub fn limit_blocks(
     source: &mut DataSource,
     extra: ExtraMemory,
@@ -88,7 +90,8 @@ pub fn limit_blocks(
     })
 }
 
-/// Refuses rows that do not fit into memory together, for `work` that needs them so. Returns the bytes left for holding rows.
+/// Refuses rows that do not fit into memory together, for `work` that needs them so. Returns the
+/// bytes left for holding rows.
 pub fn check_whole(source: &DataSource, work: &str) -> Result<u64> {
     let available = allocatable(rayon::current_num_threads() as u64);
     let needed = source.rows().unwrap_or(0).saturating_mul(source.row_bytes());

@@ -82,8 +82,9 @@ impl RowSource {
         (self.source.first_row(), self.source.ids())
     }
 
-    /// Prepares several passes: keeps the rows in memory if they fit, else in a scratch file in this folder if they are slow to
-    /// read again. Prints a hint about large text files that do not fit, unless `quiet`.
+    /// Prepares several passes: keeps the rows in memory if they fit, else in a scratch file in
+    /// this folder if they are slow to read again. Prints a hint about large text files that do not
+    /// fit, unless `quiet`.
     pub fn hold(&mut self, scratch: Option<&Path>, quiet: bool) -> Result<()> {
         let (mut progress, all) = (Progress::new(!quiet), self.len());
         let kept = self.source.keep(self.free_memory, scratch, |rows| {
@@ -105,7 +106,8 @@ impl RowSource {
         Ok(())
     }
 
-    /// Prints a note if rows were not of unit length, or if angles read as degrees look like radians.
+    /// Prints a note if rows were not of unit length, or if angles read as degrees look like
+    /// radians.
     pub fn note_rescaled(&self) {
         if self.like_radians && self.rows >= MIN_LIKE_RADIANS {
             notes::note(format_args!(

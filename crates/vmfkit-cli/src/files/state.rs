@@ -18,7 +18,8 @@ pub fn read_checkpoint(path: &Path) -> Result<Checkpoint> {
     Checkpoint::from_bytes(&bytes).context(name)
 }
 
-/// Reads what statistics are computed for: the next pass of a checkpoint, or the mixture of a model file.
+/// Reads what statistics are computed for: the next pass of a checkpoint, or the mixture of a model
+/// file.
 pub fn read_accumulator(path: &Path) -> Result<Accumulator> {
     let (bytes, name) = fit_file::read(path)?;
     match Checkpoint::from_bytes(&bytes) {

@@ -15,7 +15,8 @@ pub struct TextHint {
 }
 
 impl TextHint {
-    /// A hint if these files, of the given or their own format, are mostly large text; `arguments` are those of the command.
+    /// A hint if these files, of the given or their own format, are mostly large text; `arguments`
+    /// are those of the command.
     pub fn new(files: &[PathBuf], format: Option<Format>, has_weights: bool, arguments: &str) -> Option<Self> {
         let format_of = |path: &Path| format.or_else(|| Format::of_name(path));
         let is_text = |format| matches!(format, Some(Format::Csv | Format::Tsv | Format::Jsonl | Format::Mtx));

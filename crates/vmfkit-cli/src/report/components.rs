@@ -146,7 +146,7 @@ pub fn more_components(mixture: &Mixture) -> String {
 }
 
 /// The line for items that are not shown; empty if all are.
-fn more(all: usize, shown: usize) -> String {
+pub fn more(all: usize, shown: usize) -> String {
     match all.saturating_sub(shown) {
         0 => String::new(),
         more => format!("... and {more} more (all of them with --json)\n"),

@@ -2,6 +2,7 @@
 
 pub mod calibration;
 pub mod components;
+pub mod dendrogram;
 pub mod direction;
 pub mod format;
 pub mod notes;

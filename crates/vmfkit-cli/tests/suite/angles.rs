@@ -33,7 +33,8 @@ fn the_poles_of_fisher_lewis_and_embleton_are_fitted_from_latitudes_and_longitud
     assert_eq!(workspace.run("fit poles.csv --angles lat,lon,degrees").success(), text);
 }
 
-/// Data set, angles, options, and the mean direction and concentration of an independent program's exact fit.
+/// Data set, angles, options, and the mean direction and concentration of an independent program's
+/// exact fit.
 type Fit = (&'static str, &'static str, &'static str, [f64; 3], f64);
 
 const FITS: [Fit; 6] = [

@@ -12,7 +12,8 @@ use vmfkit_io::{Batch, Element, Ids, Options, OutputFormat, RowLayout, RowWriter
 /// Formats that hold a whole table.
 const TABLES: [&str; 5] = ["parquet", "arrow", "csv", "tsv", "jsonl"];
 
-/// Three groups in `x.csv`, a mixture of them in `m.safetensors`, and the labels of the fit in `fit.npy`.
+/// Three groups in `x.csv`, a mixture of them in `m.safetensors`, and the labels of the fit in
+/// `fit.npy`.
 pub fn fitted() -> Workspace {
     let workspace = three_groups();
     workspace.run("fit x.csv -k 3 -o m.safetensors --labels fit.npy").success();
@@ -90,7 +91,8 @@ fn labels_are_those_of_the_fit_and_numbers_those_of_the_library() {
     assert!(!workspace.read("found.csv").starts_with(b"row,component,probability,ln_density,p_value"));
 }
 
-/// Every column of a table: ids, p-values as weights, and the other numbers, which are divided by their length.
+/// Every column of a table: ids, p-values as weights, and the other numbers, which are divided by
+/// their length.
 fn read_table(workspace: &Workspace, name: &str) -> (Vec<f64>, Vec<f64>, Ids) {
     let columns = ["component", "probability", "ln_density", "component_2", "probability_2"].map(str::to_owned);
     let options = Options::new().columns(columns.to_vec()).weight_column("p_value").id_column("id").rescale(true);
@@ -154,7 +156,7 @@ fn the_next_components_are_named_too() {
     let workspace = fitted();
     workspace.run("assign m.safetensors x.csv --top 3 --outliers 0.05 -o found.csv").success();
     let table = cells(&workspace.read("found.csv"));
-    assert_eq!(table[0][5..], ["outlier", "component_2", "probability_2", "component_3", "responsibility_3"]);
+    assert_eq!(table[0][5..], ["outlier", "component_2", "probability_2", "component_3", "probability_3"]);
     let ranks = ["", "_2", "_3"].map(|rank| {
         let column = |name: &str| {
             let at = table[0].iter().position(|cell| *cell == format!("{name}{rank}")).unwrap();
@@ -181,7 +183,9 @@ fn as_many_rows_of_the_model_are_outliers_as_the_level_says() {
     workspace.run("fit x.npy -k 4 --policy fixed:4 --start directions:axes.csv --max-passes 5 -o m.safetensors").success();
     draw(&workspace, 20_000, 11);
     for level in [0.01, 0.1] {
-        let report = workspace.run(&format!("assign m.safetensors drawn.npy --outliers {level} -o found.csv --json")).json();
+        let report = workspace
+            .run(&format!("assign m.safetensors drawn.npy --p-values law --outliers {level} -o found.csv --json"))
+            .json();
         let fraction = number(&report["outliers"]["fraction"]);
         let deviation = (level * (1.0 - level) / 20_000.0f64).sqrt();
         assert!((fraction - level).abs() < 4.0 * deviation, "{fraction} at {level}");
@@ -189,7 +193,8 @@ fn as_many_rows_of_the_model_are_outliers_as_the_level_says() {
         let flagged = table.lines().filter(|line| line.ends_with(",true")).count();
         assert_eq!(number(&report["outliers"]["rows"]), flagged as f64);
         assert_eq!(fraction, flagged as f64 / 20_000.0);
-        let text = workspace.run(&format!("assign m.safetensors drawn.npy --outliers {level} -o found.csv")).success();
+        let text =
+            workspace.run(&format!("assign m.safetensors drawn.npy --p-values law --outliers {level} -o found.csv")).success();
         assert!(text.contains(&format!("outliers          {flagged}, ")), "{text}");
     }
 }

@@ -326,7 +326,8 @@ mod linux {
     use crate::wait_until;
     use std::time::Duration;
 
-    /// A fit that is killed repeatedly, while it computes or writes, ends like an uninterrupted one.
+    /// A fit that is killed repeatedly, while it computes or writes, ends like an uninterrupted
+    /// one.
     #[test]
     fn a_killed_fit_is_resumed_to_the_same_bytes() {
         let workspace = Workspace::new();
@@ -417,7 +418,8 @@ mod linux {
         }
     }
 
-    /// The folder for temporary files is often small: files do not need it, and an error for a pipe names it.
+    /// The folder for temporary files is often small: files do not need it, and an error for a pipe
+    /// names it.
     #[test]
     fn outputs_with_a_row_count_need_no_temporary_file() {
         let workspace = Workspace::new();

@@ -87,7 +87,8 @@ fn numbers_are_the_shortest_that_read_back() {
     assert_eq!(answer, "d,r,kappa\n2,0,0.0\n3,1,inf\n3,1e-12,3e-12\n");
 }
 
-/// A table of inverses has its answers in a column `kappa`: it can be given as it is, and is answered anew.
+/// A table of inverses has its answers in a column `kappa`: it can be given as it is, and is
+/// answered anew.
 #[test]
 fn columns_come_in_any_order_and_inverses_take_precedence() {
     let workspace = Workspace::new();

@@ -1,10 +1,11 @@
-//! Classical directional data against an independent program's exact fits. The data are not part of the repository: the environment
-//! variable VMFKIT_DATA names the folder that has them.
+//! Classical directional data against an independent program's exact fits. The data are not part of
+//! the repository: the environment variable VMFKIT_DATA names the folder that has them.
 
 use crate::Workspace;
 use std::path::PathBuf;
 
-/// File, rows, mean length, concentration, mean direction, log-likelihood relative to the uniform density.
+/// File, rows, mean length, concentration, mean direction, log-likelihood relative to the uniform
+/// density.
 type Fit = (&'static str, u64, f64, f64, [f64; 3], f64);
 
 const FITS: [Fit; 9] = [

@@ -1,4 +1,5 @@
-//! `vmf accumulate`, `merge` and `maximise`: distributed fits equal `vmf fit`, and files that do not belong together are refused.
+//! `vmf accumulate`, `merge` and `maximise`: distributed fits equal `vmf fit`, and files that do
+//! not belong together are refused.
 
 use crate::mixture::three_groups;
 use crate::{Workspace, commands_of, number};

@@ -1,4 +1,5 @@
-//! Contents and names of files that play tricks: they reach neither the terminal nor the wrong file.
+//! Contents and names of files that play tricks: they reach neither the terminal nor the wrong
+//! file.
 
 use crate::{Workspace, testdata};
 use vmfkit::store::model::{from_bytes, to_bytes};
@@ -52,7 +53,8 @@ fn a_panic_of_a_decoder_is_one_error_and_no_more() {
     }
 }
 
-/// Found by the fuzzer: a page of a few bytes that says it unpacks to 2 GB, for which memory was taken without a way out.
+/// Found by the fuzzer: a page of a few bytes that says it unpacks to 2 GB, for which memory was
+/// taken without a way out.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_page_that_unpacks_to_more_than_there_is_memory_for_is_refused() {
@@ -105,8 +107,8 @@ mod names_that_are_not_utf8 {
         workspace.run("fit d/b?.npy").refused(&["no file matches the pattern"]);
         // By its own name it is refused, and not taken for another.
         workspace.write("d/a\u{fffd}.npy", "no rows");
-        for verb in ["fit", "convert"] {
-            let (code, shown, said) = run(&workspace, &[verb.as_bytes(), b"d/a\xff.npy", b"o.csv"]);
+        for subcommand in ["fit", "convert"] {
+            let (code, shown, said) = run(&workspace, &[subcommand.as_bytes(), b"d/a\xff.npy", b"o.csv"]);
             assert_eq!((code, &*shown), (Some(2), ""));
             assert!(
                 said.contains(

@@ -149,7 +149,8 @@ fn half_npy(rows: &[&[u8]], dim: usize) -> Vec<u8> {
     [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &rows.concat()].concat()
 }
 
-/// 13,083 questions to a bank in 384 dimensions (all-MiniLM-L6-v2) and their 77 intents: 10,003 to learn from, 3,080 to judge, as published.
+/// 13,083 questions to a bank in 384 dimensions (all-MiniLM-L6-v2) and their 77 intents: 10,003 to
+/// learn from, 3,080 to judge, as published.
 #[test]
 fn the_intents_of_banking77_are_found_for_85_of_100_questions_of_the_official_test_split() {
     let Some(folder) = std::env::var_os("VMFKIT_DATA").map(|data| PathBuf::from(data).join("banking77")) else {

@@ -33,6 +33,7 @@ mod select;
 mod settings;
 #[cfg(target_os = "linux")]
 mod storage;
+mod tree;
 mod writing;
 
 use serde_json::Value;
@@ -64,7 +65,8 @@ impl Run {
         serde_json::from_str(&self.success()).expect("one JSON value")
     }
 
-    /// Asserts that the run was refused, with these words in its message and nothing on standard output.
+    /// Asserts that the run was refused, with these words in its message and nothing on standard
+    /// output.
     fn refused(self, words: &[&str]) {
         assert_eq!((self.code, self.stdout.as_str()), (Some(2), ""), "{}", self.stderr);
         for word in words {
@@ -73,8 +75,8 @@ impl Run {
     }
 }
 
-/// The tests may have been started with ignored signals (`nohup`, a shell's `&`), which the command would inherit. Handled signals
-/// are not inherited.
+/// The tests may have been started with ignored signals (`nohup`, a shell's `&`), which the command
+/// would inherit. Handled signals are not inherited.
 #[cfg(unix)]
 fn restore_signals() {
     use signal_hook::{consts, flag};
@@ -149,7 +151,8 @@ impl Workspace {
         Run::of(shell.current_dir(self.path(".")).output().expect("a shell"))
     }
 
-    /// Runs `vmf` with a limit on file sizes, which simulates a full disk. Its signal is ignored so that the write fails.
+    /// Runs `vmf` with a limit on file sizes, which simulates a full disk. Its signal is ignored so
+    /// that the write fails.
     #[cfg(unix)]
     fn run_on_a_full_disk(&self, blocks: u32, arguments: &str) -> Run {
         self.run_after(&format!("trap '' XFSZ; ulimit -f {blocks}"), arguments)

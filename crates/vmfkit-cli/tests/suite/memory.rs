@@ -69,7 +69,8 @@ fn the_memory_limit_holds_for_every_format() {
     }
 }
 
-/// For every output format, with p-values where they are written; a Parquet file of several row groups.
+/// For every output format, with p-values where they are written; a Parquet file of several row
+/// groups.
 #[test]
 fn assign_needs_little_memory() {
     let workspace = Workspace::new();

@@ -5,7 +5,8 @@ use serde_json::Value;
 
 const METHODS: [&str; 6] = ["em", "hard", "stochastic", "online", "sgd", "kmeans"];
 
-/// Three groups of 100, 200 and 300 rows around the axes of three dimensions in `x.csv`, and their labels in `truth.txt`.
+/// Three groups of 100, 200 and 300 rows around the axes of three dimensions in `x.csv`, and their
+/// labels in `truth.txt`.
 pub fn three_groups() -> Workspace {
     let workspace = Workspace::new();
     let (mut rows, mut labels) = ("x,y,z\n".to_owned(), String::new());
@@ -57,7 +58,8 @@ fn likelihood_and_criteria_agree() {
         "x.csv: 600 rows of dimension 3\n3 components by em, concentrations free: converged after ",
         "\nlog-likelihood    ",
         "\nAIC, BIC, ICL     ",
-        "(lower is better; 11 free parameters)\n\ncomponent    weight  concentration  half within  nearest  angle to it ",
+        "(lower is better; 11 free parameters)\n",
+        "\n\ncomponent    weight  concentration  half within  nearest  angle to it ",
     ] {
         assert!(text.contains(words), "`{words}` is missing in:\n{text}");
     }
@@ -152,7 +154,8 @@ fn every_option_changes_the_fit() {
     assert_eq!((&fixed["components"][1]["concentration"], &fixed["policy"]), (&30.0.into(), &"fixed:30".into()));
 }
 
-/// K-means has one concentration and equal weights: 3 directions of 2 numbers and one concentration are free.
+/// K-means has one concentration and equal weights: 3 directions of 2 numbers and one concentration
+/// are free.
 #[test]
 fn k_means_is_described_as_k_means() {
     let workspace = three_groups();

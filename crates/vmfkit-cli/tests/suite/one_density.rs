@@ -3,7 +3,7 @@
 use crate::{Workspace, number};
 
 #[test]
-fn one_density_is_saved_and_every_verb_reads_it() {
+fn one_density_is_saved_and_every_command_reads_it() {
     let workspace = Workspace::new();
     workspace.run("sample --dim 5 --concentration 30 -n 400 --dtype f64 --seed 2 -o x.npy").success();
     let fit = workspace.run("fit x.npy -o m.safetensors --json").json();

@@ -131,7 +131,7 @@ fn options_that_would_be_ignored_are_refused() {
     workspace.run("fit x.csv -k 3 -o m.safetensors").success();
     workspace
         .run("score m.safetensors x.csv --outliers 0.5 --p-values none")
-        .refused(&["cannot be used with", "--p-values none"]);
+        .refused(&["`--outliers 0.5` needs p-values", "--p-values none"]);
     for option in ["--columns x", "--memory 1GB", "--rescale", "--header yes", "--typical 3"] {
         workspace.run(&format!("inspect m.safetensors {option}")).refused(&["required arguments were not provided", "<DATA>"]);
     }
@@ -144,7 +144,7 @@ fn options_that_would_be_ignored_are_refused() {
 }
 
 #[test]
-fn rows_without_weight_are_refused_by_every_verb() {
+fn rows_without_weight_are_refused_by_every_command() {
     let workspace = three_groups();
     workspace.run("fit x.csv -k 3 -o m.safetensors").success();
     workspace.write("w.txt", "0\n".repeat(600));

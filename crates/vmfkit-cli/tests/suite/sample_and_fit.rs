@@ -258,7 +258,8 @@ fn every_option_of_sgd_changes_the_fit() {
     workspace.run("fit x.npy --set shuffle=false").refused(&["`--method closed` does not use the setting: `shuffle`"]);
 }
 
-/// 30 rows in 768 dimensions: the plain estimate is biased past its own interval, and the report says so.
+/// 30 rows in 768 dimensions: the plain estimate is biased past its own interval, and the report
+/// says so.
 #[test]
 fn an_estimate_outside_its_interval_is_explained() {
     let workspace = Workspace::new();

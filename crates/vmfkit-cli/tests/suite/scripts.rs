@@ -3,27 +3,28 @@
 use crate::Workspace;
 use std::process::Command;
 
-/// Pages that are not about one verb.
+/// Pages that are not about one subcommand.
 const TOPICS: [&str; 3] = ["formats", "angles", "settings"];
 
-/// The verbs that `vmf --help` lists.
-fn verbs() -> Vec<String> {
+/// The subcommands that `vmf --help` lists.
+fn subcommands() -> Vec<String> {
     let help = Workspace::new().run("--help").success();
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
     // Descriptions go on in lines that are indented further.
     let begins = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
-    let verbs: Vec<String> = listed.filter(begins).filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect();
-    assert!(verbs.contains(&"help".to_owned()));
-    assert!(verbs.len() > 8 && verbs.contains(&"fit".to_owned()), "{verbs:?}");
-    verbs.into_iter().filter(|verb| verb != "help").collect()
+    let subcommands: Vec<String> =
+        listed.filter(begins).filter_map(|line| line.split_whitespace().next()).map(str::to_owned).collect();
+    assert!(subcommands.contains(&"help".to_owned()));
+    assert!(subcommands.len() > 8 && subcommands.contains(&"fit".to_owned()), "{subcommands:?}");
+    subcommands.into_iter().filter(|subcommand| subcommand != "help").collect()
 }
 
 #[test]
-fn completions_of_every_shell_know_every_verb() {
+fn completions_of_every_shell_know_every_command() {
     let workspace = Workspace::new();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = workspace.run(&format!("completions {shell}")).success();
-        for word in verbs().iter().map(String::as_str).chain(["concentration", "rescale"]) {
+        for word in subcommands().iter().map(String::as_str).chain(["concentration", "rescale"]) {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
@@ -31,11 +32,12 @@ fn completions_of_every_shell_know_every_verb() {
 }
 
 #[test]
-fn every_verb_has_a_manual_page() {
+fn every_command_has_a_manual_page() {
     let workspace = Workspace::new();
     let run = workspace.run("man pages/man1");
-    let names = verbs().into_iter().chain(["help".to_owned()]);
-    let pages: Vec<String> = ["vmf.1".to_owned()].into_iter().chain(names.map(|verb| format!("vmf-{verb}.1"))).collect();
+    let names = subcommands().into_iter().chain(["help".to_owned()]);
+    let pages: Vec<String> =
+        ["vmf.1".to_owned()].into_iter().chain(names.map(|subcommand| format!("vmf-{subcommand}.1"))).collect();
     let topics = TOPICS.map(|topic| format!("vmf-{topic}.1"));
     assert_eq!(run.stderr, format!("pages/man1: {} manual pages\n", pages.len() + topics.len()));
     assert_eq!(run.success(), "");
@@ -53,7 +55,7 @@ fn every_verb_has_a_manual_page() {
     let page = String::from_utf8(workspace.read("pages/man1/vmf-fit.1")).unwrap();
     assert!(page.contains(".SH NOTES\n.nf\nExamples:\n"), "{page}");
     let main = String::from_utf8(workspace.read("pages/man1/vmf.1")).unwrap();
-    assert!(verbs().iter().all(|verb| main.replace('\\', "").contains(&format!("vmf-{verb}(1)"))), "{main}");
+    assert!(subcommands().iter().all(|subcommand| main.replace('\\', "").contains(&format!("vmf-{subcommand}(1)"))), "{main}");
 
     let file = workspace.path("pages/man1/vmf-convert.1");
     let shown = Command::new("man").arg("-l").arg(&file).env("MANPAGER", "cat").env("LC_ALL", "C").output();
@@ -72,12 +74,12 @@ fn every_verb_has_a_manual_page() {
 }
 
 #[test]
-fn every_verb_can_be_quiet_and_speak_json() {
+fn every_command_can_be_quiet_and_speak_json() {
     let workspace = Workspace::new();
-    for verb in verbs() {
-        let help = workspace.run(&format!("{verb} --help")).success();
+    for subcommand in subcommands() {
+        let help = workspace.run(&format!("{subcommand} --help")).success();
         for option in ["--json", "-q, --quiet"] {
-            assert!(help.contains(option), "{verb}: `{option}` is missing in:\n{help}");
+            assert!(help.contains(option), "{subcommand}: `{option}` is missing in:\n{help}");
         }
     }
 }
@@ -105,17 +107,17 @@ fn quiet_leaves_nothing_but_the_result() {
     assert_eq!((&object["shell"], object["script"].as_str()), (&"fish".into(), Some(&*script)));
     let object = workspace.run("man pages --json").json();
     assert_eq!((&object["folder"], &object["pages"][0]), (&"pages".into(), &"vmf.1".into()));
-    assert_eq!(object["pages"].as_array().unwrap().len(), verbs().len() + 2 + TOPICS.len());
+    assert_eq!(object["pages"].as_array().unwrap().len(), subcommands().len() + 2 + TOPICS.len());
 }
 
 #[test]
-fn help_has_the_verbs_and_the_topics() {
+fn help_has_the_commands_and_the_topics() {
     let workspace = Workspace::new();
-    for verb in verbs() {
+    for subcommand in subcommands() {
         assert_eq!(
-            workspace.run(&format!("help {verb}")).success(),
-            workspace.run(&format!("{verb} --help")).success(),
-            "{verb}"
+            workspace.run(&format!("help {subcommand}")).success(),
+            workspace.run(&format!("{subcommand} --help")).success(),
+            "{subcommand}"
         );
     }
     for (topic, words) in TOPICS.into_iter().zip(["Matrix Market", "x = cos lat cos lon", "learning_rate=RATE"]) {
@@ -130,8 +132,8 @@ fn help_has_the_verbs_and_the_topics() {
 #[test]
 fn the_letter_h_prints_a_summary() {
     let workspace = Workspace::new();
-    for verb in verbs() {
-        let [short, long] = ["-h", "--help"].map(|option| workspace.run(&format!("{verb} {option}")).success());
-        assert!(short.lines().count() < long.lines().count() && !short.contains("Examples:"), "{verb}: {short}");
+    for subcommand in subcommands() {
+        let [short, long] = ["-h", "--help"].map(|option| workspace.run(&format!("{subcommand} {option}")).success());
+        assert!(short.lines().count() < long.lines().count() && !short.contains("Examples:"), "{subcommand}: {short}");
     }
 }

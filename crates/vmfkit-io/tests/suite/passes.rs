@@ -57,7 +57,8 @@ fn a_pipe_is_read_once_and_never_held() {
     for _ in 0..4 {
         assert_eq!(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap().unwrap().len(), 1 << 16);
     }
-    // A block is a megabyte here: four were lent, one waits, and two buffers of a megabyte are between.
+    // A block is a megabyte here: four were lent, one waits, and two buffers of a megabyte are
+    // between.
     assert!(given.load(Ordering::Relaxed) <= 7 << 20, "{given:?}");
     assert_eq!(source.rewind(), Err(Error::CannotRewind));
     assert_eq!(source.next_validated(&mut vmfkit::RowBatch::default()).unwrap().unwrap().len(), 1 << 16);

@@ -1,7 +1,8 @@
-//! Rows that are read past the system's cache are the same rows, and what is wrong with them is said in the same words.
+//! Rows that are read past the system's cache are the same rows, and what is wrong with them is
+//! said in the same words.
 //!
-//! The files are beside the sources, since the folder for temporary files may be memory. Where a file system does not read in this way, they
-//! come through the cache.
+//! The files are beside the sources, since the folder for temporary files may be memory. Where a
+//! file system does not read in this way, they come through the cache.
 
 use crate::{Everything, Folder, location, npy, read, read_all, with_causes};
 use std::fs::File;
@@ -22,7 +23,8 @@ fn circle(count: usize) -> Vec<[f32; DIM]> {
     (0..count).map(|row| (row as f32 * 0.1).sin_cos()).map(|(sin, cos)| [sin, 0.0, cos, 0.0, 0.0, 0.0]).collect()
 }
 
-/// Bytes of a `.npy` file of this type whose numbers begin `behind` bytes after an aligned position.
+/// Bytes of a `.npy` file of this type whose numbers begin `behind` bytes after an aligned
+/// position.
 fn file_of(rows: &[[f32; DIM]], descr: &str, behind: usize) -> Vec<u8> {
     let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}, {DIM})}}", rows.len());
     let blanks = (header.len() + 10).next_multiple_of(64) - (header.len() + 10) + behind;
@@ -36,7 +38,8 @@ fn file_of(rows: &[[f32; DIM]], descr: &str, behind: usize) -> Vec<u8> {
     npy(&(header + &" ".repeat(blanks)), &data)
 }
 
-/// Whether rows are lent where the disk put them, as they are wherever a file system reads past the cache.
+/// Whether rows are lent where the disk put them, as they are wherever a file system reads past the
+/// cache.
 fn are_lent(folder: &Folder) -> bool {
     let place = folder.write("lent.npy", file_of(&circle(9), "<f4", 0));
     let lent = is_bytes(past_cache(&place, &Options::new()).next_batch().unwrap().unwrap());

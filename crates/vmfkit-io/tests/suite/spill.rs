@@ -97,8 +97,8 @@ fn text_and_unpacked_arrays_are_the_same_from_the_disk() {
     }
 }
 
-/// In both precisions, for which bytes are lent, and with weights, for which they are copied; in many
-/// batches, of which the last is short.
+/// In both precisions, for which bytes are lent, and with weights, for which they are copied; in
+/// many batches, of which the last is short.
 #[test]
 fn a_fit_from_the_disk_is_that_in_memory_to_the_last_bit() {
     if !has_disk() {

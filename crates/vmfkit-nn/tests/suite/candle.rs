@@ -81,7 +81,8 @@ fn wrong_arguments_are_named() -> Result<()> {
     Ok(())
 }
 
-/// candle asks its environment, once, whether gradients may be differentiated again; so this test is a process of its own.
+/// candle asks its environment, once, whether gradients may be differentiated again; so this test
+/// is a process of its own.
 #[test]
 fn second_derivatives_are_those_of_the_core() -> Result<()> {
     const SWITCH: &str = "CANDLE_GRAD_DO_NOT_DETACH";

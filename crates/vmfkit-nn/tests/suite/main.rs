@@ -1,4 +1,5 @@
-//! The crate's one integration binary: values against the core and the 25-digit tables, gradients against differences, a network that learns.
+//! The crate's one integration binary: values against the core and the 25-digit tables, gradients
+//! against differences, a network that learns.
 
 #[cfg(feature = "candle")]
 mod candle;

@@ -25,7 +25,8 @@ pub fn gradient(values: &[f64], function: impl Fn(Tensor<1>) -> Tensor<1>) -> Ve
     numbers(leaf.grad(&gradients).expect("a leaf has a gradient"))
 }
 
-/// Holds the gradient of a loss in each of its inputs, which it is given flat, against central differences.
+/// Holds the gradient of a loss in each of its inputs, which it is given flat, against central
+/// differences.
 #[track_caller]
 pub fn assert_gradients<const N: usize>(inputs: [Vec<f64>; N], loss: impl Fn([Tensor<1>; N]) -> Tensor<1>) {
     // Rows count differently, so that none can be taken for another.

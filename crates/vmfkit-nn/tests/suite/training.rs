@@ -20,7 +20,8 @@ fn head(layer: &Linear, y: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
     (unit(said.clone().narrow(1, 0, 3)), concentration(said.narrow(1, 3, 1)))
 }
 
-/// The standard error of kappa in 4000 rows is 1.6 % in the middle and about twice that at the ends; that of mu is below half a degree.
+/// The standard error of kappa in 4000 rows is 1.6 % in the middle and about twice that at the
+/// ends; that of mu is below half a degree.
 #[test]
 fn a_layer_recovers_what_made_the_rows() {
     let y: Vec<f64> = (0..ROWS).map(|row| 2.0 * row as f64 / ROWS as f64 - 1.0).collect();

@@ -11,7 +11,8 @@ const LN_PI: f64 = 1.144_729_885_849_400_2;
 /// Below this argument [`stirling`] is not accurate.
 pub(super) const STIRLING_FROM: f64 = 8.0;
 
-/// The tail of Stirling's series, ln Gamma(x) - (x - 1/2) ln x + x - ln(2 pi)/2, for x >= 8 (absolute error below 1e-18).
+/// The tail of Stirling's series, ln Gamma(x) - (x - 1/2) ln x + x - ln(2 pi)/2, for x >= 8
+/// (absolute error below 1e-18).
 #[inline]
 pub(super) fn stirling(x: f64) -> f64 {
     let w = 1.0 / x;

@@ -1,4 +1,5 @@
-//! The inner region: a downward recurrence for the ratio and the 0F1 series for the logarithm. MATH.md, section 4.
+//! The inner region: a downward recurrence for the ratio and the 0F1 series for the logarithm.
+//! MATH.md, section 4.
 
 use super::outer::Point;
 use super::{MeanLength, langevin};
@@ -7,7 +8,8 @@ use crate::error_free::product;
 /// Below this concentration W is taken from its Taylor series, MATH.md (4.1).
 pub(super) const SMALL_CONCENTRATION: f64 = 2e-3;
 
-/// True where W is computed upwards from d = 2 or 3: there the alternating sum of the downward recurrence loses digits.
+/// True where W is computed upwards from d = 2 or 3: there the alternating sum of the downward
+/// recurrence loses digits.
 #[inline]
 pub(super) fn ratio_is_upward(d: f64, k: f64) -> bool {
     (d == 4.0 || d == 5.0) && k >= 8.0 || (d == 6.0 || d == 7.0) && k >= 18.0
@@ -25,7 +27,8 @@ fn slope_invariant(d: f64, k: f64) -> f64 {
     }
 }
 
-/// MATH.md (2.6), read upwards: each step damps the error of W while k exceeds d, but that of A grows, so two steps at most.
+/// MATH.md (2.6), read upwards: each step damps the error of W while k exceeds d, but that of A
+/// grows, so two steps at most.
 #[inline]
 fn slope_invariant_upward(d: f64, k: f64) -> f64 {
     let (mut from, start) = if d % 2.0 == 0.0 { (2.0, Point::new(0.0, k).mean_length_and_slope()) } else { (3.0, langevin(k)) };
@@ -46,7 +49,8 @@ fn slope_invariant_small(d: f64, k: f64) -> f64 {
     d - t * (1.0 - 3.0 * t / (d + 4.0))
 }
 
-/// MATH.md (4.2): y_j is proportional to I_{nu+j}; the starting error of 1e-5 shrinks by the product of all A_j^2.
+/// MATH.md (4.2): y_j is proportional to I_{nu+j}; the starting error of 1e-5 shrinks by the
+/// product of all A_j^2.
 #[inline]
 fn slope_invariant_recurrence(d: f64, k: f64) -> f64 {
     let nu = 0.5 * d - 1.0;
@@ -63,7 +67,8 @@ fn slope_invariant_recurrence(d: f64, k: f64) -> f64 {
     let mut here = 1.0;
     let mut sum = 0.5 * start * after * after;
 
-    // Two steps at a time: y_{j-2} straight from (y_j, y_{j+1}) halves the chain of dependent operations.
+    // Two steps at a time: y_{j-2} straight from (y_j, y_{j+1}) halves the chain of dependent
+    // operations.
     let step = 2.0 / k;
     let mut order = nu + n as f64;
     loop {
@@ -118,6 +123,7 @@ pub(super) fn hypergeometric_minus_one(d: f64, k: f64) -> f64 {
         j += 2.0;
         lower += 2.0;
     }
-    // x carries a rounding error of up to eps/2, which the sum amplifies by k A/2; put its exact value back.
+    // x carries a rounding error of up to eps/2, which the sum amplifies by k A/2; put its exact
+    // value back.
     if x > 0.0 { sum + slope * (x_low / x) } else { sum }
 }

@@ -1,7 +1,7 @@
 //! The inverse of the mean length: the concentration k with A_d(k) = R. MATH.md, section 6.
 //!
-//! With g = k A'/A and c = (1 - R^2)/(1 + R^2), k = R (d - 1 + g)/((1 - R)(1 + R)) and g has an asymptotic series in
-//! 1/(d - 1) whose first term is c.
+//! With g = k A'/A and c = (1 - R^2)/(1 + R^2), k = R (d - 1 + g)/((1 - R)(1 + R)) and g has an
+//! asymptotic series in 1/(d - 1) whose first term is c.
 //!
 //! | branch | where |
 //! |---|---|
@@ -21,9 +21,11 @@ const SERIES_CURVATURE: f64 = 1e-3;
 /// Below this mean length k = d R exactly in f64 (the next term is of relative order R^2).
 const SMALL_MEAN_LENGTH: f64 = 1e-9;
 
-/// The concentration whose mean length is `mean_length`: the maximum likelihood estimate of k from R.
+/// The concentration whose mean length is `mean_length`: the maximum likelihood estimate of k from
+/// R.
 ///
-/// The relative error is below 1e-15. Near R = 1 an f64 determines k to few digits: if 1 - R is known, pass it to
+/// The relative error is below 1e-15. Near R = 1 an f64 determines k to few digits: if 1 - R is
+/// known, pass it to
 /// [`concentration_from_complement`]. R = 0 gives 0, R = 1 gives infinity, and R outside [0, 1] gives NaN.
 ///
 /// ```
@@ -36,7 +38,8 @@ pub fn concentration_from_mean_length(dim: usize, mean_length: f64) -> f64 {
     invert(dim as f64, mean_length, 1.0 - mean_length)
 }
 
-/// The concentration with 1 - A_d(k) = `complement`: as [`concentration_from_mean_length`], with full accuracy near R = 1.
+/// The concentration with 1 - A_d(k) = `complement`: as [`concentration_from_mean_length`], with
+/// full accuracy near R = 1.
 #[inline]
 pub fn concentration_from_complement(dim: usize, complement: f64) -> f64 {
     invert(dim as f64, 1.0 - complement, complement)
@@ -123,8 +126,8 @@ fn corrected(d: f64, r: f64, complement: f64, c: f64) -> f64 {
     g + lambda * (g1 + lambda * (0.5 * g2 + lambda * (g3 / 6.0)))
 }
 
-/// A rational guess of g for 2 <= d < 12; its concentration is within 2.3e-4 of the answer. The constants are a minimax fit
-/// over R and real d, see MATH.md (6.5).
+/// A rational guess of g for 2 <= d < 12; its concentration is within 2.3e-4 of the answer. The
+/// constants are a minimax fit over R and real d, see MATH.md (6.5).
 #[inline]
 fn rational_guess(d: f64, r: f64, c: f64) -> f64 {
     let (y, ec) = (c * c, c / (d - 1.0));

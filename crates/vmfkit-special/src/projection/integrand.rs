@@ -5,9 +5,10 @@ const CUT: f64 = 36.0;
 
 /// The integrand of a tail as a function of the angle f from its edge.
 ///
-/// With S and C the sine and cosine of the edge's angle to the end of the tail, and h the decay at the edge,
-/// ln g(f)/g(edge) = m L(-y) - h sin f - (m + k (1 - s)) (1 - cos f), y = (C/S) sin f + 1 - cos f. The variable of integration
-/// is x = tan(f/4)/S: sin and cos are rational in it, and it is of order 1 also when the angles are of order 1e-150.
+/// With S and C the sine and cosine of the edge's angle to the end of the tail, and h the decay at
+/// the edge, ln g(f)/g(edge) = m L(-y) - h sin f - (m + k (1 - s)) (1 - cos f), y = (C/S) sin f +
+/// 1 - cos f. The variable of integration is x = tan(f/4)/S: sin and cos are rational in it, and it
+/// is of order 1 also when the angles are of order 1e-150.
 pub(super) struct Integrand {
     /// m, S and C.
     pub(super) power: f64,
@@ -38,7 +39,8 @@ impl Integrand {
         Point { sine, versine, y, stretch }
     }
 
-    /// Where to end the integration: x where the integrand has fallen to about exp(-CUT), or the end of the sphere.
+    /// Where to end the integration: x where the integrand has fallen to about exp(-CUT), or the
+    /// end of the sphere.
     fn cut(&self, end: f64) -> f64 {
         let curvature = (self.bend + self.power * self.cosine * self.cosine).max(0.0);
         let slope = self.slope.max(0.0);
@@ -66,8 +68,9 @@ impl Integrand {
         self.integrate_times(end, |_| 1.0)
     }
 
-    /// The integral of `offset` + |s(f) - s(0)| over f, divided by S. The distance is S sin f - C (1 - cos f), with f at most the angle of
-    /// the edge, so that its second part is at most half of its first.
+    /// The integral of `offset` + |s(f) - s(0)| over f, divided by S. The distance is S sin f - C
+    /// (1 - cos f), with f at most the angle of the edge, so that its second part is at most half
+    /// of its first.
     pub(super) fn integrate_distance(&self, end: f64, offset: f64) -> f64 {
         let square = self.sine * self.sine;
         self.integrate_times(end, |point| offset + square * (point.sine - self.cosine * point.versine))
@@ -117,8 +120,8 @@ pub(super) fn ln_1p_minus(x: f64) -> f64 {
     }
 }
 
-/// ln(1 + x) - x = -x v + 2 v^3 (1/3 + v^2/5 + v^4/7 + ...) with v = x/(2 + x), by N terms: 16 for -1/2 <= x <= 1,
-/// 6 for |x| < 0.05.
+/// ln(1 + x) - x = -x v + 2 v^3 (1/3 + v^2/5 + v^4/7 + ...) with v = x/(2 + x), by N terms: 16 for
+/// -1/2 <= x <= 1, 6 for |x| < 0.05.
 #[inline(always)]
 fn series<const N: usize>(x: f64) -> f64 {
     let v = x / (2.0 + x);
@@ -141,8 +144,8 @@ const ODD: [f64; 16] = {
     terms
 };
 
-/// The Gauss-Legendre rule of 28 nodes on [0, 1]: the distances of the nodes from 1/2, to both sides, and their weights
-/// (printed by `testdata/projection.py --nodes`).
+/// The Gauss-Legendre rule of 28 nodes on [0, 1]: the distances of the nodes from 1/2, to both
+/// sides, and their weights (printed by `testdata/projection.py --nodes`).
 const NODES: [(f64, f64); 14] = [
     (0.4982212487869772, 0.0045621412965472586),
     (0.49065158268543635, 0.01056605629638563),

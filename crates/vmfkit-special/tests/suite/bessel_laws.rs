@@ -1,4 +1,5 @@
-//! Identities that tie the special functions to each other, at random points and across every border between branches.
+//! Identities that tie the special functions to each other, at random points and across every
+//! border between branches.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -30,7 +31,8 @@ fn slope_invariant(dim: usize, k: f64) -> f64 {
     (k / ratio.value) * (k / ratio.value) * ratio.slope
 }
 
-/// Perron's continued fraction for I_{nu+1}(k)/I_nu(k): slow, but it shares no line with the code under test.
+/// Perron's continued fraction for I_{nu+1}(k)/I_nu(k): slow, but it shares no line with the code
+/// under test.
 fn perron(nu: f64, k: f64) -> f64 {
     let mut tail = 0.0;
     for j in (1..400).rev() {
@@ -61,7 +63,8 @@ proptest! {
         let nu = 0.5 * dim as f64 - 1.0;
         let k = scale * (nu + 1.0);
         let ratio = mean_length_and_slope(dim, k);
-        // Amos (1974): k/(a + sqrt(k^2 + b^2)) bounds A for (a, b) = (nu + 1/2, nu + 3/2) and b^2 = (nu + 1/2)(nu + 3/2).
+        // Amos (1974): k/(a + sqrt(k^2 + b^2)) bounds A for (a, b) = (nu + 1/2, nu + 3/2) and b^2 =
+        // (nu + 1/2)(nu + 3/2).
         let bound = |square: f64| k / (nu + 0.5 + (k * k + square).sqrt());
         prop_assert!(ratio.value >= bound((nu + 1.5) * (nu + 1.5)) * (1.0 - 1e-15));
         prop_assert!(ratio.value <= bound((nu + 0.5) * (nu + 1.5)) * (1.0 + 1e-15));
@@ -153,7 +156,8 @@ proptest! {
 #[test]
 fn no_jump_across_any_border() {
     let dims = [2, 3, 4, 5, 9, 10, 11, 12, 17, 18, 19, 33, 57, 58, 59, 60, 63, 64, 97, 98, 99, 100, 200, 500, 1000, 3000, 20_000];
-    // Borders in k and in u = sqrt(nu^2 + k^2), from the tables at the head of `bessel` and in `bessel::outer`.
+    // Borders in k and in u = sqrt(nu^2 + k^2), from the tables at the head of `bessel` and in
+    // `bessel::outer`.
     let in_k = [2e-3, 1.5, 2.0, 4.0, 8.0, 18.0, 28.0, 1e100];
     let in_u = [
         28.5, 31.5, 34.0, 39.5, 40.0, 48.0, 49.0, 52.0, 56.4, 68.0, 72.0, 83.0, 97.6, 109.0, 126.0, 172.0, 232.0, 246.0, 346.0,
@@ -265,7 +269,8 @@ fn real_orders_match_reference_values() {
     }
 }
 
-/// Divergences between concentrations that are neither close nor far apart, where differences of logarithms lose digits (mpmath).
+/// Divergences between concentrations that are neither close nor far apart, where differences of
+/// logarithms lose digits (mpmath).
 #[test]
 fn divergences_keep_their_digits_between_close_and_far() {
     for (dim, from, to, expected) in [

@@ -1,4 +1,5 @@
-//! The special functions against the 25-digit tables; every bound is the one the documentation states.
+//! The special functions against the 25-digit tables; every bound is the one the documentation
+//! states.
 
 use crate::reference::{Decimal, Worst, rows};
 use vmfkit_special::bessel::*;

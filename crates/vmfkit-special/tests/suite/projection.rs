@@ -1,4 +1,5 @@
-//! The law of mu.x against Arb's rigorous integrals (testdata/projection.py) and against its own structure.
+//! The law of mu.x against Arb's rigorous integrals (testdata/projection.py) and against its own
+//! structure.
 
 use vmfkit_special::Error;
 use vmfkit_special::projection::ProjectionLaw;
@@ -67,7 +68,8 @@ fn quantiles_agree_with_the_table() {
     }
 }
 
-/// 1 - t is not a double for these t; `Law(d, k).probabilities(1 - arb(t))` of testdata/projection.py.
+/// 1 - t is not a double for these t; `Law(d, k).probabilities(1 - arb(t))` of
+/// testdata/projection.py.
 #[test]
 fn rounding_of_one_minus_t_does_not_count() {
     for (dim, concentration, t, cdf, survival) in [
@@ -258,7 +260,8 @@ fn bad_parameters_are_refused() {
     assert!(ProjectionLaw::new(5, f64::NAN).is_err());
 }
 
-/// A quantile's derivative in k against central differences of the quantiles themselves, of fourth order.
+/// A quantile's derivative in k against central differences of the quantiles themselves, of fourth
+/// order.
 #[test]
 fn quantile_slope_agrees_with_differences() {
     for dim in [2, 3, 4, 5, 10, 64, 768, 4096] {
@@ -284,7 +287,8 @@ fn quantile_slope_agrees_with_differences() {
     }
 }
 
-/// E[dt/dk] = dE[t]/dk = A', by the midpoint rule in p, whose integrand vanishes at both ends with s.
+/// E[dt/dk] = dE[t]/dk = A', by the midpoint rule in p, whose integrand vanishes at both ends with
+/// s.
 #[test]
 fn the_mean_of_quantile_slopes_is_the_slope_of_the_mean_length() {
     for (dim, k) in
@@ -323,7 +327,8 @@ fn ends_do_not_move_with_the_concentration() {
     }
 }
 
-/// At huge concentrations terms of the size of ln k cancel far from the mode: that size is the scale of the error (mpmath).
+/// At huge concentrations terms of the size of ln k cancel far from the mode: that size is the
+/// scale of the error (mpmath).
 #[test]
 fn ln_pdf_is_right_to_the_scale_of_ln_k() {
     for (dim, k, s, expected) in [

@@ -1,4 +1,5 @@
-//! Reference numbers of 25 digits, and errors against them that are exact far below an f64's last place.
+//! Reference numbers of 25 digits, and errors against them that are exact far below an f64's last
+//! place.
 
 /// A decimal of up to 25 significant digits as the nearest f64 and what is missing.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +33,8 @@ impl Decimal {
         if found == self.value { -self.rest } else { (found - self.value) - self.rest }
     }
 
-    /// The error of `found` relative to this number; the number 0 (or one below f64's normal range) must be met absolutely.
+    /// The error of `found` relative to this number; the number 0 (or one below f64's normal range)
+    /// must be met absolutely.
     pub fn relative_error_of(&self, found: f64) -> f64 {
         if self.value.abs() < 1e-290 {
             return if (found - self.value).abs() < 1e-305 { 0.0 } else { f64::INFINITY };

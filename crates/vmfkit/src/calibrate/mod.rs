@@ -9,7 +9,7 @@ mod distinct;
 pub(crate) mod leave_one_out;
 pub(crate) mod neighbours;
 mod reliability;
-mod temperature;
+pub(crate) mod temperature;
 
 pub use reliability::{BINS, Bin, Reliability};
 
@@ -36,11 +36,11 @@ pub const NEIGHBOURS: usize = 5;
 
 /// The most logits in memory at a time, 8 MB. With more than 128 components, the temperature rests on
 /// fewer rows; with 10,000 on 104, which still determine it to about a tenth.
-const LOGITS: usize = 1 << 20;
+pub(crate) const LOGITS: usize = 1 << 20;
 
 /// Fewer rows with neighbours than this say nothing about probabilities: the standard error of a
 /// fraction is above 0.1.
-const FEWEST_ROWS: usize = 25;
+pub(crate) const FEWEST_ROWS: usize = 25;
 
 /// What the temperature of a [`Calibration`] rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -360,11 +360,11 @@ fn neighbour_targets(rows: &RowBatch, neighbours: &Neighbours, labels: &[u32]) -
 }
 
 /// Logits relative to the largest, which is 0.
-fn relative(logits: &[f64], out: &mut [f32]) {
+pub(crate) fn relative(logits: &[f64], out: &mut [f32]) {
     let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     out.iter_mut().zip(logits).for_each(|(out, z)| *out = (z - largest) as f32);
 }
 
-fn first_largest<T: PartialOrd>(logits: &[T]) -> usize {
+pub(crate) fn first_largest<T: PartialOrd>(logits: &[T]) -> usize {
     (1..logits.len()).fold(0, |best, k| if logits[k] > logits[best] { k } else { best })
 }

@@ -2,10 +2,13 @@
 
 mod calibrated;
 pub mod calibrated_model;
+pub mod cross_fit;
 mod first_mixture;
 mod fitter_settings;
+pub mod halves;
 mod held_rows;
 mod method;
+mod of_model;
 pub mod parts;
 mod pipe;
 mod reassign;

@@ -14,8 +14,9 @@ use crate::error::{Error, Result};
 use crate::rows::RowBatch;
 use crate::stats::SufficientStats;
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// Enough that merging the statistics of a chunk takes a small part of the time to compute them,
 /// and few enough that batches of some thousand rows keep all threads busy.
@@ -36,6 +37,10 @@ const FEW_COMPONENTS: usize = 64;
 const FEW_OF_ONE: usize = 128;
 /// Numbers per batch that stays in the cache.
 const NEAR_NUMBERS: usize = 1 << 21;
+
+/// Bytes of statistics of chunks that wait for a slow worker. Chunks with few components take
+/// microseconds, so a worker that is suspended for a time slice delays no other.
+const UNMERGED_BYTES: usize = 8 << 20;
 
 /// The statistics of the rows of a pass under a mixture, from batches of any size.
 ///
@@ -169,27 +174,21 @@ impl<'m> EStep<'m> {
                 found.map(|row| first_bad.fetch_min(row, Ordering::Relaxed));
             }
         };
-        let next = AtomicU64::new(chunks.start);
         let is_whole = |chunk: u64| (chunk + 1) * TILES_PER_CHUNK <= end;
-        let queue = Mutex::new(Queue { next: chunks.start, waiting: BTreeMap::new(), sums, workspaces });
-        let lock = || queue.lock().expect("no worker panics");
+        let workers = rayon::current_num_threads().min((chunks.end - chunks.start) as usize);
+        let queue = Queue::new(chunks, most_unmerged(sums.components * sums.dim, workers), sums, workspaces);
         let work = || {
-            let mut workspace = lock().workspaces.pop().unwrap_or_default();
-            loop {
-                let chunk = next.fetch_add(1, Ordering::Relaxed);
-                if !chunks.contains(&chunk) {
-                    break;
-                }
-                let mut stats = lock().sums.take_statistics(chunk == chunks.start);
+            let _end = EndOnPanic(&queue);
+            let mut workspace = queue.lock().workspaces.pop().unwrap_or_default();
+            while let Some((chunk, mut stats)) = queue.take() {
                 add_chunk(chunk, &mut workspace, &mut stats);
                 if is_whole(chunk) {
                     stats.settle();
                 }
-                lock().push(chunk, stats, is_whole(chunk));
+                queue.push(chunk, stats, is_whole(chunk));
             }
-            lock().workspaces.push(workspace);
+            queue.lock().workspaces.push(workspace);
         };
-        let workers = rayon::current_num_threads().min((chunks.end - chunks.start) as usize);
         match workers {
             0 | 1 => work(),
             _ => rayon::scope(|scope| (0..workers).for_each(|_| scope.spawn(|_| work()))),
@@ -309,26 +308,147 @@ fn fold(sum: &mut Option<SufficientStats>, mut stats: SufficientStats) -> Option
     Some(stats)
 }
 
-/// Chunks that wait until they can be added in the order of the rows.
+/// How many chunks may be in progress or wait for an earlier one, each with statistics of this many
+/// numbers: as many as fit into [`UNMERGED_BYTES`], but at least two per worker.
+fn most_unmerged(numbers: usize, workers: usize) -> u64 {
+    (UNMERGED_BYTES / (8 * numbers).max(1)).max(2 * workers) as u64
+}
+
+/// Hands out chunks in the order of the rows, and adds their statistics in this order.
 struct Queue<'a> {
+    state: Mutex<QueueState<'a>>,
+    /// Signals that chunks were merged, or that there are no more.
+    merged: Condvar,
+}
+
+struct QueueState<'a> {
+    /// The chunks that were not handed out yet.
+    chunks: Range<u64>,
+    first: u64,
+    /// The number of the next chunk to be added.
     next: u64,
+    most_unmerged: u64,
+    /// Chunks that wait until they can be added.
     waiting: BTreeMap<u64, (SufficientStats, bool)>,
     sums: &'a mut Sums,
     workspaces: &'a mut Vec<Workspace>,
 }
 
-impl Queue<'_> {
-    fn push(&mut self, chunk: u64, stats: SufficientStats, is_whole: bool) {
-        self.waiting.insert(chunk, (stats, is_whole));
-        while let Some((stats, is_whole)) = self.waiting.remove(&self.next) {
-            self.next += 1;
+impl<'a> Queue<'a> {
+    fn new(chunks: Range<u64>, most_unmerged: u64, sums: &'a mut Sums, workspaces: &'a mut Vec<Workspace>) -> Self {
+        let (first, next) = (chunks.start, chunks.start);
+        let waiting = BTreeMap::new();
+        Queue {
+            state: Mutex::new(QueueState { chunks, first, next, most_unmerged, waiting, sums, workspaces }),
+            merged: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, QueueState<'a>> {
+        self.state.lock().expect("no worker panics")
+    }
+
+    /// The next chunk and the statistics to add it to. Waits while too many are not merged; the
+    /// worker that has the earliest of them never waits.
+    fn take(&self) -> Option<(u64, SufficientStats)> {
+        let is_full = |queue: &mut QueueState| !queue.chunks.is_empty() && queue.chunks.start - queue.next >= queue.most_unmerged;
+        let mut queue = self.merged.wait_while(self.lock(), is_full).expect("no worker panics");
+        let chunk = queue.chunks.next()?;
+        let continues = chunk == queue.first;
+        Some((chunk, queue.sums.take_statistics(continues)))
+    }
+
+    fn push(&self, chunk: u64, stats: SufficientStats, is_whole: bool) {
+        let mut queue = self.lock();
+        queue.waiting.insert(chunk, (stats, is_whole));
+        let QueueState { next, waiting, sums, .. } = &mut *queue;
+        while let Some((stats, is_whole)) = waiting.remove(next) {
+            *next += 1;
             match is_whole {
-                true => self.sums.add_chunk(stats),
-                false => self.sums.chunk = Some(stats),
+                true => sums.add_chunk(stats),
+                false => sums.chunk = Some(stats),
             }
-            if is_whole && self.next.is_multiple_of(self.sums.chunks_per_block) {
-                self.sums.close_block();
+            if is_whole && next.is_multiple_of(sums.chunks_per_block) {
+                sums.close_block();
             }
         }
+        self.merged.notify_all();
+    }
+}
+
+/// Ends the queue if a worker panics, so that the others do not wait for its chunk.
+struct EndOnPanic<'q, 'a>(&'q Queue<'a>);
+
+impl Drop for EndOnPanic<'_, '_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            if let Ok(mut queue) = self.0.state.lock() {
+                queue.chunks.start = queue.chunks.end;
+            }
+            self.0.merged.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::VonMisesFisher;
+    use std::sync::atomic::AtomicU64;
+
+    fn pair() -> Mixture {
+        let components = [[1.0, 0.0], [0.0, 1.0]].map(|mu| VonMisesFisher::new(mu.to_vec(), 5.0).unwrap()).to_vec();
+        Mixture::new(vec![0.5, 0.5], components).unwrap()
+    }
+
+    /// A thread that the system suspends must not let the others fill the memory.
+    #[test]
+    fn the_statistics_of_few_chunks_wait_for_a_slow_worker() {
+        assert_eq!(most_unmerged(10 * 100, 2), 1048);
+        assert_eq!(most_unmerged(2 * 200_000, 2), 4);
+        assert_eq!(most_unmerged(0, 1), UNMERGED_BYTES as u64);
+        let mixture = pair();
+        let (mut sums, mut workspaces) = (Sums::new(&mixture), Vec::new());
+        let queue = Queue::new(0..100, 4, &mut sums, &mut workspaces);
+        let (slow, stats) = queue.take().unwrap();
+        let taken = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            let worker = scope.spawn(|| {
+                while let Some((chunk, stats)) = queue.take() {
+                    taken.fetch_add(1, Ordering::SeqCst);
+                    queue.push(chunk, stats, true);
+                }
+            });
+            while taken.load(Ordering::SeqCst) < 3 {
+                std::thread::yield_now();
+            }
+            for _ in 0..100 {
+                std::thread::yield_now();
+                assert_eq!(taken.load(Ordering::SeqCst), 3, "three more than that of the slow worker");
+            }
+            queue.push(slow, stats, true);
+            worker.join().unwrap();
+        });
+        assert_eq!((taken.into_inner(), queue.lock().next), (99, 100));
+        drop(queue);
+        assert!(sums.idle.len() <= 6, "{}", sums.idle.len());
+    }
+
+    #[test]
+    fn a_worker_that_panics_does_not_leave_the_others_waiting() {
+        let mixture = pair();
+        let (mut sums, mut workspaces) = (Sums::new(&mixture), Vec::new());
+        let queue = Queue::new(0..100, 1, &mut sums, &mut workspaces);
+        let first = queue.take().unwrap();
+        assert_eq!(first.0, 0);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| queue.take().is_none());
+            let panics = scope.spawn(|| {
+                let _end = EndOnPanic(&queue);
+                panic!("expected");
+            });
+            assert!(panics.join().is_err());
+            assert!(waits.join().unwrap());
+        });
     }
 }

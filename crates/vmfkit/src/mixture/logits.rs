@@ -26,8 +26,8 @@ pub(super) const TILE: usize = 384;
 const PIECE: usize = 96;
 const NEAR: usize = 1 << 15;
 
-/// The rows `from .. to` as the kernel takes them, in `buffer` if they must be copied or converted; or
-/// the number of the first bad row.
+/// The rows `from .. to` as the kernel takes them, in `buffer` if they must be copied or converted;
+/// or the number of the first bad row.
 #[inline(always)]
 pub(super) fn kernel_rows<'r, T: Real>(
     batch: &'r RowBatch<'r>,
@@ -79,7 +79,8 @@ impl<T: Real> Directions<T> {
 }
 
 impl<T: Real> Prepared<T> {
-    /// Logits are k mu . x + ln weight + ln C, divided by the temperature; or mu . x alone for the nearest direction.
+    /// Logits are k mu . x + ln weight + ln C, divided by the temperature; or mu . x alone for the
+    /// nearest direction.
     pub fn new(mixture: &Mixture, assignment: Assignment, sparse: bool) -> Self {
         let nearest = assignment == Assignment::Nearest;
         let coldness = 1.0 / assignment.temperature();
@@ -121,8 +122,8 @@ pub(super) enum DenseOrSparse<'a, T: Real> {
     Sparse64(&'a SparseRows<'a, f64>, usize),
 }
 
-/// Writes the logits, k mu . x plus the bias, to `out`: component by component, each `stride` numbers
-/// long. Prefetches the rows at `next`.
+/// Writes the logits, k mu . x plus the bias, to `out`: component by component, each `stride`
+/// numbers long. Prefetches the rows at `next`.
 #[inline(always)]
 pub(super) fn logits<T: Real, I: Instructions>(
     rows: DenseOrSparse<T>,

@@ -33,7 +33,8 @@ const WEIGHT_TOLERANCE: f64 = 1e-9;
 /// numbers by their sum.
 const SINGLE_WEIGHT_TOLERANCE: f64 = 1e-5;
 
-/// p(x) = sum over m of alpha_m vMF(x; mu_m, k_m): a mixture of von Mises-Fisher densities, MATH.md (14.1).
+/// p(x) = sum over m of alpha_m vMF(x; mu_m, k_m): a mixture of von Mises-Fisher densities, MATH.md
+/// (14.1).
 ///
 /// The last component may be a *background*: the uniform density, for rows that belong to no
 /// cluster. Its concentration stays 0 in every fit.
@@ -181,7 +182,8 @@ impl Mixture {
 
     /// The probability of each component given the row, row by row.
     ///
-    /// Memory grows with rows times components; [`Self::summarise`] keeps only the most probable components of each row.
+    /// Memory grows with rows times components; [`Self::summarise`] keeps only the most probable
+    /// components of each row.
     pub fn responsibilities(&self, batch: &RowBatch) -> Result<Vec<f64>> {
         let mut out = self.table(batch)?;
         self.responsibilities_into(batch, &mut out)?;
@@ -375,7 +377,8 @@ impl Evaluation {
         -2.0 * self.ln_likelihood + free_parameters as f64 * self.weight.ln()
     }
 
-    /// BIC plus twice the entropy of the responsibilities (Biernacki, Celeux and Govaert, doi:10.1109/34.865189).
+    /// BIC plus twice the entropy of the responsibilities (Biernacki, Celeux and Govaert,
+    /// doi:10.1109/34.865189).
     pub fn icl(&self, free_parameters: usize) -> f64 {
         self.bic(free_parameters) + 2.0 * self.entropy
     }
@@ -395,7 +398,7 @@ fn softmax(logits: &[f64], out: &mut [f64]) {
     out.iter_mut().zip(logits).for_each(|(responsibility, z)| *responsibility = (z - total).exp());
 }
 
-fn check_temperature(temperature: f64) -> Result<()> {
+pub(crate) fn check_temperature(temperature: f64) -> Result<()> {
     match temperature > 0.0 && temperature.is_finite() {
         true => Ok(()),
         false => Err(Error::Option { option: "the temperature", range: "finite and above 0", value: temperature }),

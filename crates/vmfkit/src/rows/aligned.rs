@@ -4,7 +4,8 @@ use crate::error::Result;
 use crate::rows::RowBatch;
 use std::ops::ControlFlow;
 
-/// Cuts rows into units of one length, counted from the first row, whatever the sizes of the batches.
+/// Cuts rows into units of one length, counted from the first row, whatever the sizes of the
+/// batches.
 ///
 /// Rows are copied only where a unit reaches from one batch into the next.
 #[derive(Debug, Clone)]
@@ -28,7 +29,8 @@ impl AlignedRows {
         self.incomplete.is_none()
     }
 
-    /// Calls `see` with the units that a batch completes, one or several at a time, until it breaks.
+    /// Calls `see` with the units that a batch completes, one or several at a time, until it
+    /// breaks.
     pub fn add(
         &mut self,
         batch: &RowBatch,

@@ -1,8 +1,8 @@
 //! [`ByteRows`]: dense rows as the bytes of a file, validated where they are used.
 //!
-//! Copying, validating and multiplying rows in separate passes would load every row from memory three
-//! times. The E step copies (only if need be), validates and multiplies a few rows at a time, while
-//! they are in a near cache.
+//! Copying, validating and multiplying rows in separate passes would load every row from memory
+//! three times. The E step copies (only if need be), validates and multiplies a few rows at a time,
+//! while they are in a near cache.
 
 use super::validate::row_count;
 use super::values::{Scalar, row_error};
@@ -97,8 +97,8 @@ impl ByteRows {
         }
     }
 
-    /// The rows `from .. to` in a precision that is not lower than theirs, in `buffer` unless they are
-    /// aligned and contiguous; or the number of the first bad row.
+    /// The rows `from .. to` in a precision that is not lower than theirs, in `buffer` unless they
+    /// are aligned and contiguous; or the number of the first bad row.
     #[inline(always)]
     pub fn validated<'r, T: Scalar>(
         &'r self,

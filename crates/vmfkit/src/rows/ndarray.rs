@@ -4,8 +4,8 @@ use crate::error::{Error, Result};
 use crate::rows::{RowBatch, Scalar};
 use ndarray::ArrayView2;
 
-/// The rows of an array, which must have unit length. They are borrowed if they are contiguous, and copied otherwise, as
-/// for a transposed array or every second column.
+/// The rows of an array, which must have unit length. They are borrowed if they are contiguous, and
+/// copied otherwise, as for a transposed array or every second column.
 ///
 /// ```
 /// use ndarray::array;

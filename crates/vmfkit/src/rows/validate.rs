@@ -6,15 +6,16 @@ use vmfkit_kernels::Float;
 
 /// A row is accepted as a unit vector if its length differs from 1 by at most this.
 ///
-/// Unit rows in f32 and unit rows rounded to 5 decimals are accepted; those in half precision are not.
+/// Unit rows in f32 and unit rows rounded to 5 decimals are accepted; those in half precision are
+/// not.
 pub const UNIT_TOLERANCE: f64 = 1e-5;
 
-/// Up to this dimension, a sum of squares in sixteen partial sums of single precision is off by less
-/// than [`UNIT_TOLERANCE`]: 2048/16 + 18 roundings of 2^-24.
+/// Up to this dimension, a sum of squares in sixteen partial sums of single precision is off by
+/// less than [`UNIT_TOLERANCE`]: 2048/16 + 18 roundings of 2^-24.
 const LONGEST_IN_SINGLE: usize = 2048;
 
-/// True if the row is certainly of unit length, by one sum in single precision, which halves the time.
-/// Half of the tolerance is reserved for rounding. Rows near the limit need [`Length`].
+/// True if the row is certainly of unit length, by one sum in single precision, which halves the
+/// time. Half of the tolerance is reserved for rounding. Rows near the limit need [`Length`].
 #[inline(always)]
 pub(super) fn is_clearly_unit_single(coordinates: &[f32]) -> bool {
     let mut sums = [0f32; 16];

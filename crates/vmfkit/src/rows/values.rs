@@ -262,8 +262,8 @@ pub struct SparseRows<'a, T: Clone> {
 }
 
 impl<'a, T: Scalar> SparseRows<'a, T> {
-    /// Takes the three arrays of CSR, as [`RowBatch::sparse`](super::RowBatch::sparse) does, without
-    /// validating them.
+    /// Takes the three arrays of CSR, as [`RowBatch::sparse`](super::RowBatch::sparse) does,
+    /// without validating them.
     pub fn new(starts: impl Into<Cow<'a, [usize]>>, columns: impl Into<Cow<'a, [u32]>>, values: impl Into<Cow<'a, [T]>>) -> Self {
         SparseRows { starts: starts.into(), columns: columns.into(), values: values.into() }
     }
@@ -278,7 +278,8 @@ impl<'a, T: Scalar> SparseRows<'a, T> {
         self.starts.len().saturating_sub(1)
     }
 
-    /// Whether the three arrays describe rows of this dimension; the lengths of rows are not looked at.
+    /// Whether the three arrays describe rows of this dimension; the lengths of rows are not looked
+    /// at.
     pub(super) fn validate_shape(&self, dim: usize) -> Result<()> {
         let SparseRows { starts, columns, values } = self;
         row_count(dim, 0)?;

@@ -159,9 +159,10 @@ impl<L: Ord + Clone + Sync> KnownLabels<L> {
         self.rows
     }
 
-    /// One component per label, and the labels in their sorted order. The fit is calibrated with the
-    /// known labels of a sample of rows, each predicted by the mixture without it. Concentrations follow the
-    /// policy of `how`; weights are the fractions of the labels, or equal if `how` has
+    /// One component per label, and the labels in their sorted order. The fit is calibrated with
+    /// the known labels of a sample of rows, each predicted by the mixture without it.
+    /// Concentrations follow the policy of `how`; weights are the fractions of the labels, or equal
+    /// if `how` has
     /// [fixed weights](Maximisation::fixed_weights). A label whose rows have weight 0 has an empty
     /// component, which a note names.
     ///

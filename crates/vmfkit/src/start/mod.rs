@@ -51,8 +51,8 @@ const ROWS_PER_SEED: usize = 64;
 const SEED_ROWS: usize = 8192;
 
 /// The size of the sample for the split-and-merge search of EM, unless that is less than 64 rows
-/// per component. A search on half of the 18,674 rows of news20 finds optima that hardly improve the
-/// likelihood of all rows.
+/// per component. A search on half of the 18,674 rows of news20 finds optima that hardly improve
+/// the likelihood of all rows.
 const SEARCH_ROWS: usize = 32768;
 
 /// The number of rows that the search of EM samples.

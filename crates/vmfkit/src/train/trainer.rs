@@ -190,7 +190,8 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    /// Records a pass over this number of rows (0 if it is unknown) and decides whether to continue.
+    /// Records a pass over this number of rows (0 if it is unknown) and decides whether to
+    /// continue.
     pub fn end_pass(&mut self, rows: u64) -> Result<Status> {
         if !(self.weight > 0.0) {
             return Err(Error::NoRows { weight: self.weight });

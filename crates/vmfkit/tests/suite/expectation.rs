@@ -1,4 +1,5 @@
-//! The E step: statistics against one row after the other, in every precision and form, on any number of threads.
+//! The E step: statistics against one row after the other, in every precision and form, on any
+//! number of threads.
 
 use crate::samples::{
     accumulate, assert_agrees, assert_same, assert_sound, draw, naive, on_threads, random_mixture, uniform_rows,
@@ -74,7 +75,8 @@ fn check_sparse<T: Scalar>(rounding: f64) {
         check(&mixture, &sparse.slice(100, 900).with_weights(&weights[..800]).unwrap(), rounding, &place);
         for assignment in [Assignment::Soft, Assignment::Tempered(2.0), Assignment::Sampled { seed: 1 }] {
             let (x, y) = (accumulate(&mixture, &sparse, assignment), accumulate(&mixture, &dense, assignment));
-            // A draw at the edge between two components may fall on either side in single precision.
+            // A draw at the edge between two components may fall on either side in single
+            // precision.
             let room = if matches!(assignment, Assignment::Sampled { .. }) { 2.0 / 1537.0 } else { 100.0 * rounding };
             assert_same(&x, &y, room, &place);
         }
@@ -120,7 +122,8 @@ fn weights_may_be_of_any_size() {
     }
 }
 
-/// Concentrations on both sides of the limit, 4096 or 8e4/sqrt(d): f32 rows in the f32 kernel, then in the f64 kernel.
+/// Concentrations on both sides of the limit, 4096 or 8e4/sqrt(d): f32 rows in the f32 kernel, then
+/// in the f64 kernel.
 #[test]
 fn single_precision_is_left_before_its_errors_matter() {
     for dim in [2, 3, 100, 384, 1600] {
@@ -158,8 +161,9 @@ fn single_precision_is_left_for_cold_assignments_too() {
     assert!((x - y).abs() < 0.5, "{x}, not {y}");
 }
 
-/// Far apart, nearly every responsibility is 0 or 1 and rows are added one by one; close together, by a matrix product. A far-off third
-/// group in the same tile takes its rows from the one way to the other.
+/// Far apart, nearly every responsibility is 0 or 1 and rows are added one by one; close together,
+/// by a matrix product. A far-off third group in the same tile takes its rows from the one way to
+/// the other.
 #[test]
 fn few_and_many_responsibilities_are_summed_alike() {
     for concentration in [0.1, 3.0, 10.0, 30.0, 100.0, 1000.0] {
@@ -230,7 +234,8 @@ fn the_number_of_threads_does_not_change_one_bit_of_a_fit() {
     }
 }
 
-/// Rows of every type, with weights, some of which need double precision, in batches that cut tiles, chunks and blocks.
+/// Rows of every type, with weights, some of which need double precision, in batches that cut
+/// tiles, chunks and blocks.
 #[test]
 fn the_sizes_of_batches_do_not_change_one_bit_of_statistics() {
     const ROWS: usize = 21_000;
@@ -332,8 +337,8 @@ fn statistics_of_one_component_are_those_without_a_model() {
     }
 }
 
-/// Each row's draw is Bernoulli with its responsibility, so that the mean mass of many draws is that of soft assignments; with other seeds
-/// one of the components would fail once in 10^3.
+/// Each row's draw is Bernoulli with its responsibility, so that the mean mass of many draws is
+/// that of soft assignments; with other seeds one of the components would fail once in 10^3.
 #[test]
 fn drawn_assignments_are_soft_ones_on_average() {
     let mixture = random_mixture(6, 3, 3.0, 21);
@@ -424,7 +429,8 @@ fn from_bytes(number: usize, dim: usize, memory: &Bytes, step: usize) -> RowBatc
     }
 }
 
-/// In memory of any alignment, in one buffer or many, with concentrations that are multiplied in single precision and in double.
+/// In memory of any alignment, in one buffer or many, with concentrations that are multiplied in
+/// single precision and in double.
 #[test]
 fn statistics_of_unvalidated_rows_are_those_of_validated_ones_to_the_last_bit() {
     const DIM: usize = 17;

@@ -1,4 +1,5 @@
-//! Mixtures: what they say of rows, against one density at a time; that they integrate to 1; and what they refuse.
+//! Mixtures: what they say of rows, against one density at a time; that they integrate to 1; and
+//! what they refuse.
 
 use crate::samples::{draw, ln_sum_exp, logits, paper_mixture, random_mixture, uniform_rows};
 use vmfkit::mixture::Summary;
@@ -140,7 +141,8 @@ fn the_first_of_equals_is_assigned() {
     assert_eq!(assign(&mixture, &RowBatch::new(2, &rows).unwrap()), [0; 50]);
 }
 
-/// On the circle the trapezoidal rule is exact to rounding; on the sphere Gauss and Legendre's would be, uniform heights will do.
+/// On the circle the trapezoidal rule is exact to rounding; on the sphere Gauss and Legendre's
+/// would be, uniform heights will do.
 #[test]
 fn densities_of_mixtures_integrate_to_one() {
     let mixture = random_mixture(4, 2, 30.0, 10).with_background(0.2).unwrap();
@@ -277,7 +279,8 @@ fn a_batch_without_rows_has_empty_results() {
     assert_eq!(mixture.evaluate(&block).unwrap().weight, 0.0);
 }
 
-/// Ranks are responsibilities in order, of equals the first component first; a component without weight comes last.
+/// Ranks are responsibilities in order, of equals the first component first; a component without
+/// weight comes last.
 #[test]
 fn summaries_rank_the_components_of_each_row() {
     let mixture = random_mixture(9, 4, 3.0, 5).with_background(0.1).unwrap();

@@ -1,4 +1,5 @@
-//! Draws from a mixture. Seeds are fixed, so nothing here is flaky; with other seeds each test of a p-value would fail once in 10^4.
+//! Draws from a mixture. Seeds are fixed, so nothing here is flaky; with other seeds each test of a
+//! p-value would fail once in 10^4.
 
 use crate::kolmogorov::uniformity_p_value;
 use crate::samples::{draw, on_threads, paper_mixture, random_mixture};

@@ -2,9 +2,9 @@
 //! direction only.
 //!
 //! A folder and its `mod.rs` are one module, and the files of a folder may use declarations of its
-//! `mod.rs`. Modules with `#[cfg(test)]`, and files called `tests` or `..._tests`, may use anything.
-//! Paths (`use` trees, and paths that begin with `crate::`, `super::` or `self::`) are parsed from the
-//! source text and resolved through `pub use`.
+//! `mod.rs`. Modules with `#[cfg(test)]`, and files called `tests` or `..._tests`, may use
+//! anything. Paths (`use` trees, and paths that begin with `crate::`, `super::` or `self::`) are
+//! parsed from the source text and resolved through `pub use`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

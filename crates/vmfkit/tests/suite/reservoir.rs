@@ -58,7 +58,8 @@ fn few_rows_are_all_kept_as_they_are() {
     assert!(Reservoir::new(5, 1).into_sample().is_err());
 }
 
-/// The mean over seeds of what any rows count is their weight; a row that outweighs the rest is always there.
+/// The mean over seeds of what any rows count is their weight; a row that outweighs the rest is
+/// always there.
 #[test]
 fn samples_have_the_weight_of_the_rows() {
     let rows = numbered(400);

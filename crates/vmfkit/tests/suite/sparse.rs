@@ -1,4 +1,5 @@
-//! Sparse rows: the same numbers as the dense rows they stand for, and every way in which they can be wrong.
+//! Sparse rows: the same numbers as the dense rows they stand for, and every way in which they can
+//! be wrong.
 
 use proptest::prelude::*;
 use vmfkit::estimate::maximum_likelihood;
@@ -6,7 +7,8 @@ use vmfkit::inference::projection_test;
 use vmfkit::rows::{Rows, Scalar};
 use vmfkit::{ConcentrationEstimator, Error, RowBatch, SufficientStats, VonMisesFisher};
 
-/// Rows of unit length, a fifth of their coordinates other than 0, in both forms; something stands before the first sparse row.
+/// Rows of unit length, a fifth of their coordinates other than 0, in both forms; something stands
+/// before the first sparse row.
 struct Pair<T> {
     dim: usize,
     dense: Vec<T>,
@@ -64,7 +66,8 @@ fn assert_same(dense: &RowBatch, sparse: &RowBatch) {
     let (x, y) = (SufficientStats::of_batch(dense), SufficientStats::of_batch(sparse));
     let near = |x: f64, y: f64, tolerance: f64| assert!((x - y).abs() <= tolerance * (1.0 + x.abs()), "{x} {y}");
     near(x.mass(0), y.mass(0), 1e-14);
-    // Single precision leaves rows off the sphere by 1e-8, which the two ways of summing feel differently.
+    // Single precision leaves rows off the sphere by 1e-8, which the two ways of summing feel
+    // differently.
     near(x.shortfall(0), y.shortfall(0), 1e-7);
     x.resultant(0).iter().zip(y.resultant(0)).for_each(|(x, y)| near(*x, *y, 1e-13));
 }

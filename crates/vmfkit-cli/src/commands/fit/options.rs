@@ -25,7 +25,7 @@ pub struct ModelArguments {
     /// One of auto, free, shared, fixed:KAPPA and ratio:RATIO; see below.
     #[arg(long, value_name = "POLICY", requires = "many")]
     pub policy: Option<ConcentrationPolicy>,
-    /// Add a uniform background component for outliers [default weight: 0.05]
+    /// Add a uniform background component [default weight: 0.05]
     ///
     /// WEIGHT is its initial weight.
     #[arg(long, value_name = "WEIGHT", num_args = 0..=1, require_equals = true, default_missing_value = "0.05", requires = "components")]
@@ -59,7 +59,7 @@ pub struct FittingArguments {
     /// distribution, by less than this fraction. SGD has no tolerance by default.
     #[arg(verbatim_doc_comment, long, value_name = "FRACTION", allow_hyphen_values = true)]
     pub tolerance: Option<f64>,
-    /// File to save the state of the fit to after each pass
+    /// Save the state of the fit to FILE after each pass
     #[arg(long, value_name = "FILE", requires = "components")]
     pub checkpoint: Option<PathBuf>,
     /// Continue the fit of the checkpoint, if the file exists
@@ -77,17 +77,17 @@ pub struct FittingArguments {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = OUTPUT)]
 pub struct OutputArguments {
-    /// Do not calibrate: no temperature of probabilities, and no scores for p-values
+    /// Do not calibrate probabilities and p-values
     #[arg(long, requires = "many")]
     pub no_calibration: bool,
-    /// In the file of --labels, write -1 for rows with a p-value of at most LEVEL
+    /// In --labels, write -1 for rows with a p-value of at most LEVEL
     #[arg(long, value_name = "LEVEL", value_parser = level, allow_hyphen_values = true)]
     #[arg(requires = "labels", conflicts_with = "no_calibration")]
     pub outliers: Option<f64>,
     /// Model file to write (safetensors)
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// File for the most probable component of each row: .npy, or text with one per line
+    /// File for the component of each row: .npy, or text with one per line
     #[arg(long, value_name = "FILE", requires = "many")]
     pub labels: Option<PathBuf>,
 }

@@ -1,7 +1,10 @@
 //! [`Agreement`] of two labelings, and [`ParameterErrors`] of a fitted mixture.
 
+mod expected;
+
 use crate::error::{Error, Result};
 use crate::mixture::Mixture;
+use expected::expected_mutual_information;
 use std::collections::BTreeMap;
 use vmfkit_kernels::vector::half_squared_distance;
 
@@ -93,6 +96,38 @@ impl Agreement {
         if mean == 0.0 { 1.0 } else { (self.mutual_information() / mean).min(1.0) }
     }
 
+    /// The mutual information in nats that random labelings with groups of the same sizes share on
+    /// average, MATH.md (18.2).
+    pub fn expected_mutual_information(&self) -> f64 {
+        expected_mutual_information(&self.first, &self.second, self.rows)
+    }
+
+    /// The mutual information less that of chance, relative to its maximum: 1 for equal partitions
+    /// and 0 on average for random labelings. MATH.md (18.1); Vinh, Epps and Bailey, JMLR 11 (2010)
+    /// 2837, with the arithmetic mean of the entropies.
+    ///
+    /// Use it in place of [`Self::normalized_mutual_information`] to compare labelings with
+    /// different numbers of groups, of which the one with more groups shares more by chance.
+    ///
+    /// ```
+    /// use vmfkit::metrics::Agreement;
+    /// let halves = Agreement::new(&[0, 0, 1, 1], &[0, 1, 0, 1])?;
+    /// assert!((halves.adjusted_mutual_information() + 0.5).abs() < 1e-12);
+    /// # Ok::<(), vmfkit::Error>(())
+    /// ```
+    pub fn adjusted_mutual_information(&self) -> f64 {
+        // Partitions into one group, or into groups of one row, share nothing and differ in nothing.
+        let is_trivial = |sizes: &[u64]| sizes.len() <= 1 || sizes.len() as u64 == self.rows;
+        if self.first.len() == self.second.len() && is_trivial(&self.first) {
+            return 1.0;
+        }
+        let expected = self.expected_mutual_information();
+        let most = 0.5 * (entropy(&self.first) + entropy(&self.second)) - expected;
+        // Rounding must not turn a maximum of 0 into a large score.
+        let most = most.signum() * most.abs().max(f64::EPSILON);
+        (self.mutual_information() - expected) / most
+    }
+
     /// From 0 to 1; it is 1 if every cluster (second) contains rows of only one class (first).
     /// Rosenberg and Hirschberg, EMNLP-CoNLL 2007, 410.
     pub fn homogeneity(&self) -> f64 {
@@ -159,10 +194,11 @@ fn entropy(sizes: &[u64]) -> f64 {
 ///
 /// |alpha - alpha*| + |mu - mu*|_1 + |k - k*| / max(k, k*)
 ///
-/// and is found by [`cheapest_matching`], so it is fast for many components, too. Kim (2021) uses the
-/// difference of the concentrations in place of the ratio. Both find the same permutation if the
-/// components are well separated and all were found. But for k* = 500 and 510, fitted as 508 and 503,
-/// a few units of concentration would outweigh opposite directions; the ratio, at most 1, does not.
+/// and is found by [`cheapest_matching`], so it is fast for many components, too. Kim (2021) uses
+/// the difference of the concentrations in place of the ratio. Both find the same permutation if
+/// the components are well separated and all were found. But for k* = 500 and 510, fitted as 508
+/// and 503, a few units of concentration would outweigh opposite directions; the ratio, at most 1,
+/// does not.
 ///
 /// ```
 /// use vmfkit::{Mixture, VonMisesFisher, metrics::ParameterErrors};
