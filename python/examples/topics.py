@@ -60,7 +60,7 @@ labels = topics.labels_
 print(f"\n{len(labels)} rows of dimension {topics.n_features_in_}, {count} topics, {topics.n_iter_} passes")
 
 # The default policy ties concentrations here, which makes better topics (docs/default-policy.md). One more pass with free
-# concentrations gives the width of each topic and p-values.
+# concentrations gives the width of each topic.
 model = VonMisesFisherMixture(count, policy="free", init=topics.mixture_, max_iter=1, tol=0).fit(rows)
 labels = model.labels_
 
@@ -128,10 +128,11 @@ for topic in np.argsort(-model.weights_):
     print(f"{topic:5}  {model.weights_[topic]:6.4f}  {model.concentrations_[topic]:5.0f}  {str(typical.tolist()):22}  {about}")
 
 # %% Outliers
-# Of rows drawn from the mixture, one in a thousand would have a p-value below 0.001. Of texts, more rows do.
-p_values = model.p_values(rows)
+# Of texts of the same kind, about one in a thousand has a p-value of at most 0.001.
+p_values = topics.p_values(rows)
 strangest = np.argsort(p_values, kind="stable")[:5]
-print(f"\np-value below 0.001: {np.mean(p_values < 0.001):.1%} of the rows; the strangest are {strangest.tolist()}")
+print(f"\n{topics.calibration_}")
+print(f"p-value at most 0.001: {np.mean(p_values <= 0.001):.1%} of the rows; the strangest are {strangest.tolist()}")
 
 # %% Pictures
 if options.pictures:
