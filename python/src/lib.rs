@@ -1,6 +1,8 @@
 //! The extension module `vmfkit._vmfkit`, which takes and returns arrays. The mathematics is in the crate `vmfkit`; the interfaces for users
 //! are in the Python package `vmfkit`.
 
+#![deny(unsafe_code)]
+
 mod angles;
 mod calibration;
 mod density;

@@ -5,6 +5,8 @@
 //! Exit code 0: every required verdict holds (our checks; for Table 2 the paper's findings). 1: one
 //! does not, and stderr says which. 2: the command could not run.
 
+#![forbid(unsafe_code)]
+
 mod autoencoder;
 mod clock;
 mod figure1;

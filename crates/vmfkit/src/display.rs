@@ -51,6 +51,9 @@ fn direction(mu: &[f64]) -> String {
     format!("[{text}]")
 }
 
+/// A temperature closer to 1 than this changes no probability by more than a rounding of reports.
+const LEAST_CHANGE: f64 = 1e-3;
+
 /// Whether and why probabilities differ from the exact posterior, in words.
 impl Display for Calibration {
     fn fmt(&self, f: &mut Formatter) -> Result {
@@ -66,6 +69,13 @@ impl Display for Calibration {
         };
         let [temperature, dispersion, raw, calibrated] =
             [self.temperature, self.dispersion, self.raw.error(), self.calibrated.error()].map(rounded);
+        if self.temperature < 1.0 + LEAST_CHANGE {
+            return write!(
+                f,
+                "exact posterior (temperature 1): the rows vary {dispersion} times as much along their mean directions as the \
+                 model allows, but {source} confirm it (expected calibration error on the sample {calibrated})"
+            );
+        }
         write!(
             f,
             "calibrated by {source}, temperature {temperature}: the rows vary {dispersion} times as much along their mean \

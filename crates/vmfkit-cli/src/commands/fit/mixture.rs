@@ -7,7 +7,7 @@ use crate::files::Files;
 use crate::files::label_source::LabelSource;
 use crate::files::labels::LabelFile;
 use crate::files::output;
-use crate::files::row_memory::{BLOCKS_IN_MEMORY, ExtraMemory};
+use crate::files::row_memory::{BLOCKS_IN_MEMORY, ExtraMemory, WAITING_MEMORY};
 use crate::files::row_source::{RowSource, RowTotals};
 use crate::files::state;
 use crate::interrupt::{self, Interrupted};
@@ -136,7 +136,8 @@ impl Fit {
             let sample = self.sample(resumed).unwrap_or_else(|| self.default_sample(method, rows.dim()));
             let sample = bytes_of_sample(sample, rows);
             let start = self.model.start.as_ref().map_or(0, |start| start.memory(rows.rows()));
-            // Statistics of each thread and of the pass, mixtures, the state of the method; and the sample.
+            // Statistics of the pass, mixtures, the state of the method, and the sample. Each thread has
+            // statistics in progress and up to two that wait to be added.
             let model = 8 * u64::from(components) * rows.dim() as u64;
             let min_rows = if method.is_online() { self.shuffle_rows(method, rows.dim(), resumed) as u64 } else { 0 };
             let shuffled = BLOCKS_IN_MEMORY * min_rows * rows.row_bytes();
@@ -147,8 +148,8 @@ impl Fit {
                 }
                 () => None,
             };
-            let fixed = (8 * model + start).saturating_add(sample);
-            ExtraMemory { fixed, per_thread: 2 * model, per_row: 0, min_rows, hint }
+            let fixed = (8 * model + start + WAITING_MEMORY).saturating_add(sample);
+            ExtraMemory { fixed, per_thread: 3 * model, per_row: 0, min_rows, hint }
         };
         self.rows.limited().without_ids().open(extra)
     }
