@@ -55,7 +55,7 @@ pub const TOPICS: [(&str, &str); 3] = [
 ];
 
 /// All commands and topics; a test compares this list with the commands.
-pub const PAGES: [&str; 21] = [
+pub const PAGES: [&str; 22] = [
     "demo",
     "constants",
     "sample",
