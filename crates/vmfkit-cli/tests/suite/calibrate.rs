@@ -33,9 +33,12 @@ fn held_out_rows_replace_a_calibration() {
     assert_eq!(said["outlier_table"], serde_json::json!({ "rows": 999, "held_out": true }));
     assert!((0.5..1.5).contains(&number(&said["calibration"]["dispersion"])));
     assert_eq!(workspace.names(), before);
-    let run = workspace.run("calibrate whole.safetensors held.npy --held-out -o -");
-    assert!(run.stderr.contains("from 999 held-out rows") && run.code == Some(0), "{}", run.stderr);
+    let piped = ["calibrate", "whole.safetensors", "held.npy", "--held-out", "-o", "-"];
+    let piped = workspace.command().args(piped).output().unwrap();
+    let said = String::from_utf8_lossy(&piped.stderr).into_owned();
+    assert!(piped.status.success() && said.contains("from 999 held-out rows"), "{said}");
     workspace.run("calibrate whole.safetensors held.npy --held-out -o held.safetensors").success();
+    assert_eq!(piped.stdout, workspace.read("held.safetensors"));
     let shown = workspace.run("inspect held.safetensors").success();
     assert!(shown.contains("conformal, from 999 held-out rows; the smallest is 0.001000000\n"), "{shown}");
     let shown = workspace.run("inspect held.safetensors --json").json();
@@ -54,7 +57,7 @@ fn models_and_rows_that_do_not_suit_are_refused_or_named() {
         ("calibrate x.csv x.csv", "x.csv: not a valid model file"),
         ("calibrate bare.safetensors two.csv -o m", "two.csv: expected dimension 3, found: `2`"),
         ("calibrate bare.safetensors x.csv -o x.csv", "`-o` would overwrite an input: `x.csv`"),
-        ("calibrate bare.safetensors x.csv --weights zeros.txt -o m", "the total weight of the rows must be above 0"),
+        ("calibrate bare.safetensors x.csv --weights zeros.txt -o m", "the total row weight is `0`"),
     ] {
         workspace.run(command).refused(&[words]);
         assert!(!workspace.path("m").exists() && workspace.read("x.csv") == x, "{command}");
