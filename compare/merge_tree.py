@@ -90,7 +90,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("sets", nargs="*", metavar="SET")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     with tempfile.TemporaryDirectory() as scratch:
         names = prepare(given.data, Path(scratch), given.sets or list(SIZES))
         keep = given.keep or Path(scratch) / "models"

@@ -22,7 +22,7 @@ pub struct MergeTree {
 impl MergeTree {
     /// Multiplications per row.
     fn cost(&self) -> usize {
-        let mixture = self.inner.components_of();
+        let mixture = self.inner.fitted_mixture();
         mixture.dim() * mixture.components().len()
     }
 
@@ -123,7 +123,7 @@ impl MergeTree {
     ) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let cut = self.cut_of(clusters)?;
         let work = |block: &RowBatch, out: &mut [u32]| {
-            out.copy_from_slice(&cut.assign(self.inner.components_of(), block)?);
+            out.copy_from_slice(&cut.assign(self.inner.fitted_mixture(), block)?);
             Ok(())
         };
         Ok(of_rows(py, rows, normalize, threads, (self.cost(), 1), work)?.into_pyarray(py))
@@ -142,7 +142,7 @@ impl MergeTree {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let (cut, temperature) = (self.cut_of(clusters)?, self.temperature(calibrated));
         let work = |block: &RowBatch, out: &mut [f64]| {
-            out.copy_from_slice(&cut.probabilities(self.inner.components_of(), block, temperature)?);
+            out.copy_from_slice(&cut.probabilities(self.inner.fitted_mixture(), block, temperature)?);
             Ok(())
         };
         let width = cut.groups();

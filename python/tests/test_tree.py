@@ -86,7 +86,9 @@ def test_layers_nest_and_the_finest_comes_first(model, tree, rows):
 
 
 def test_backgrounds_and_rows_of_zeros_have_no_cluster(rows):
-    model = VonMisesFisherMixture(6, background=0.1, random_state=0).fit(rows)
+    scattered = np.random.default_rng(1).normal(size=(200, 3))
+    rows = np.concatenate([rows, scattered / np.linalg.norm(scattered, axis=1, keepdims=True)])
+    model = VonMisesFisherMixture(6, background=0.2, policy="shared", random_state=0).fit(rows)
     tree = model.tree()
     assert tree.n_components == 6 and tree.cut(2).shape == (6,)
     given = np.concatenate([rows[:50], np.zeros((2, 3)), [[0, 0, -1.0]]])

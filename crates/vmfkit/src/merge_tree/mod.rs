@@ -116,7 +116,7 @@ impl MergeTree {
     }
 
     /// The mixture whose components the tree merges.
-    pub fn components_of(&self) -> &Mixture {
+    pub fn fitted_mixture(&self) -> &Mixture {
         &self.mixture
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use vmfkit::m_step::maximise;
 use vmfkit::merge_tree::MergeTree;
 use vmfkit::stats::ComponentSum;
+use vmfkit::store::model::{Description, from_bytes, to_bytes};
 use vmfkit::{ConcentrationPolicy, Error, Fitter, Maximisation, Method, Mixture, RowBatch, SufficientStats, VonMisesFisher};
 
 /// Rows with labels, and the mixture and sums of an M step with these labels.
@@ -419,4 +420,32 @@ fn k_means_and_soft_fits_have_trees() {
         let (coarse, _) = tree.mixture(3).unwrap();
         assert!(coarse.assign(&rows).is_ok());
     }
+}
+
+#[test]
+fn fits_continue_from_merged_mixtures_with_their_settings() {
+    let truth = random_mixture(3, 5, 40.0, 5);
+    let values = draw::<f64>(&truth, 2000, 1);
+    let rows = RowBatch::new(5, &values).unwrap();
+    let fitter = || Fitter::new(9).policy(ConcentrationPolicy::Shared).background(0.05).seed(3);
+    let fit = fitter().fit(&rows).unwrap();
+    let description = Description::of(&fit);
+    assert_eq!(Fitter::of_model(&fit.mixture, &description).settings(5), fit.settings);
+    let tree = MergeTree::new(&fit.mixture, &fit.sums, &fitter().maximisation_used()).unwrap();
+    let (coarse, sums) = tree.mixture(3).unwrap();
+    let merged = description.of_merged(&coarse, sums);
+    assert_eq!((merged.status.as_str(), merged.calibration.is_none(), merged.trace.len()), ("merged", true, 0));
+    assert_eq!(merged.notes, ["merged from 9 to 3 components by their statistics, without passes over the rows"]);
+    assert_eq!(from_bytes(&to_bytes(&coarse, &merged)).unwrap(), (coarse.clone(), merged.clone()));
+    let refined = Fitter::from_mixture(coarse.clone(), &merged).fit(&rows).unwrap();
+    let setting = |name: &str| refined.settings.get(name).unwrap_or_default().to_owned();
+    assert_eq!(["components", "policy", "seed", "search"].map(setting), ["3", "shared", "3", ""]);
+    assert!(refined.mixture.has_background() && refined.calibration.is_some());
+    assert!(refined.objective() >= coarse.evaluate(&rows).unwrap().mean() - 1e-9);
+    // A mixture of unknown origin is fitted by EM with free concentrations.
+    let unknown = Description::default();
+    let plain = Fitter::from_mixture(coarse.without_background(), &unknown).fit(&rows).unwrap();
+    assert_eq!((plain.settings.get("policy"), plain.settings.get("method")), (Some("free"), Some("em")));
+    let note = &unknown.of_merged(&plain.mixture, plain.sums.clone()).notes[0];
+    assert!(note.starts_with("merged to 3 components"), "{note}");
 }

@@ -34,7 +34,7 @@ impl Report<'_> {
 
     pub fn to_json(&self) -> String {
         let Report { tree, description, .. } = self;
-        let mixture = tree.components_of();
+        let mixture = tree.fitted_mixture();
         let pairs = self.pairs();
         let merges = tree.merges().iter().zip(&pairs).enumerate().map(|(number, (merge, (first, second)))| {
             json!({
@@ -82,7 +82,7 @@ impl Report<'_> {
 
     pub fn to_text(&self) -> String {
         let Report { file, tree, .. } = self;
-        let mixture = tree.components_of();
+        let mixture = tree.fitted_mixture();
         let count = components::count(tree.components(), mixture.has_background());
         let mut text = format!("{file}: {count} in dimension {}\n\n", mixture.dim());
         match &self.cut {
@@ -160,7 +160,7 @@ impl Report<'_> {
     }
 
     fn weight(&self, members: &[usize]) -> f64 {
-        members.iter().map(|component| self.tree.components_of().weights()[*component]).sum()
+        members.iter().map(|component| self.tree.fitted_mixture().weights()[*component]).sum()
     }
 
     /// The first components of the clusters that each merge joins.
