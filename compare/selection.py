@@ -16,9 +16,9 @@ from pathlib import Path
 
 # Numbers of components to compare on each real set.
 NUMBERS = {
-    "fashion-mnist": (2, 4, 6, 8, 10, 14, 20, 40),
-    "news20": (2, 5, 10, 20, 40, 80),
-    "banking77": (2, 10, 20, 40, 77, 110, 150),
+    "fashion-mnist": (2, 3, 4, 6, 8, 10, 12, 15, 20, 40),
+    "news20": (2, 3, 5, 8, 10, 15, 20, 25, 40, 80),
+    "banking77": (2, 5, 10, 20, 40, 77, 110, 150, 250),
 }
 CRITERIA = ("auto", "stability", "neighbours", "bic")
 

@@ -26,6 +26,9 @@ pub struct Options {
     /// Only families with at most this many components.
     #[arg(long, default_value_t = 100)]
     most: usize,
+    /// Only families with at least this many components.
+    #[arg(long, default_value_t = 0)]
+    least: usize,
     /// The random seed of the fits.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -101,7 +104,7 @@ pub fn print_curves(options: &Options) -> anyhow::Result<()> {
     if let Some(folder) = &options.folder {
         return print_folder(options, folder);
     }
-    for family in FAMILIES.iter().filter(|family| family.components <= options.most) {
+    for family in FAMILIES.iter().filter(|family| (options.least..=options.most).contains(&family.components)) {
         let Family { dim, noisy, components, spread, largest } = family;
         let numbers = GRID.map(|factor| ((factor * *components as f64).round() as usize).max(1));
         for seed in options.first_seed..options.first_seed + options.seeds {

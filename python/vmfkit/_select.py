@@ -59,7 +59,7 @@ class Candidate:
     # Adjusted mutual information of the components of rows and of their neighbours; None if not measured.
     neighbours: float | None
     neighbours_standard_error: float | None
-    # How many times more the rows vary along their mean directions than the model allows.
+    # How many times as much the rows vary along their mean directions as the model allows.
     dispersion: float | None
     # Warnings about empty, duplicate or collapsed components.
     warnings: tuple[str, ...]

@@ -44,8 +44,8 @@ best value:
 For aic, bic and icl less is better, for the others more. The first three take 2 fits per repeat and
 line; they are measured only where the criterion needs them, on at most 65,536 random rows (or 128
 per component). Each row then counts once, whatever its weight.
-The recommendation says how sure it is: with high, medium or low confidence, or that no single number
-of components stands out. docs/number-of-components.md has the rules and how often they are right.
+The recommendation says how sure it is: high, medium or low confidence, or that no single number of
+components stands out. docs/number-of-components.md has the rules and how often they are right.
 The criteria compare numbers of components, not policies: free concentrations always fit better,
 and a bound on their ratio does not change the number of parameters.
 For likelihoods, the total weight counts as the number of rows.

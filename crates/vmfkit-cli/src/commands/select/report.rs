@@ -152,8 +152,8 @@ impl Report<'_> {
         // A recommendation by likelihood says so itself.
         if misfit > LARGEST_DISPERSION && !recommendations.iter().any(is_by_likelihood) {
             text.push_str(&format!(
-                "the rows vary {misfit:.1} times more along their mean directions than the model allows: AIC, BIC, ICL and \
-                 held-out\nln p prefer ever more components\n"
+                "the rows vary {misfit:.1} times as much along their mean directions as the model allows:\nAIC, BIC, ICL and \
+                 held-out ln p prefer ever more components\n"
             ));
         }
         if recommendations.is_empty() && !self.candidates.is_empty() {

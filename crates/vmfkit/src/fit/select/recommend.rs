@@ -79,7 +79,7 @@ impl fmt::Display for Reason {
             Self::Largest => write!(f, "it is the largest number offered"),
             Self::Dispersion(dispersion) => write!(
                 f,
-                "the rows vary {dispersion:.1} times more along their mean directions than the model allows, so \
+                "the rows vary {dispersion:.1} times as much along their mean directions as the model allows, so \
                  likelihoods cannot be trusted"
             ),
             Self::Probability(probability) => {
