@@ -2,6 +2,9 @@
 //!
 //! `values` answers points read from standard input; `time`, `sample` and `mixture-times` measure one round of the clock.
 
+mod calibration;
+mod families;
+mod family_fits;
 #[cfg(feature = "kernels")]
 mod kernels;
 mod mixture;
@@ -9,6 +12,7 @@ mod npy;
 mod quality;
 mod sampler;
 mod special;
+mod stored;
 
 use clap::{Parser, Subcommand};
 
@@ -32,6 +36,9 @@ enum What {
     MixtureTimes(mixture::Options),
     /// Fits labelled rows of a folder in every way, and prints how well each finds the classes, as JSON lines.
     Quality(quality::Options),
+    /// Measures calibrated probabilities and p-values; driven by calibration.py.
+    #[command(subcommand)]
+    Calibration(calibration::What),
     /// Compares the matrix kernels of an E step with the crates gemm and faer, and prints KERNELS.md.
     #[cfg(feature = "kernels")]
     Kernels(kernels::Options),
@@ -44,6 +51,7 @@ fn main() -> anyhow::Result<()> {
         What::Sample(options) => sampler::print_rates(&options),
         What::MixtureTimes(options) => mixture::print_times(&options),
         What::Quality(options) => quality::print_agreement(&options),
+        What::Calibration(what) => calibration::run(&what),
         #[cfg(feature = "kernels")]
         What::Kernels(options) => kernels::print_table(&options),
     }
