@@ -39,9 +39,9 @@ pub enum Variant {
     Concentrations,
     /// A tenth of the rows has four times the spread.
     HeavyTails,
-    /// Each row is there twice.
+    /// Each row is there twice, in random places.
     Copies,
-    /// Each row is there twice, with a difference of this length.
+    /// The same with a difference of this length.
     NearCopies(f64),
 }
 
@@ -155,7 +155,7 @@ impl Spec {
         family
     }
 
-    /// Replaces every second row by a copy of the one before it.
+    /// Replaces every second row by a copy of the one before it, and shuffles the rows.
     fn copy(&self, family: &mut Family) {
         let difference = if let Variant::NearCopies(difference) = self.variant { difference } else { 0.0 };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(self.seed ^ 1);
@@ -167,6 +167,11 @@ impl Spec {
             push_unit(&mut unit, &copy);
             family.rows[row * self.dim..(row + 1) * self.dim].copy_from_slice(&unit);
             family.labels[row] = family.labels[row - 1];
+        }
+        for row in (1..family.labels.len()).rev() {
+            let other = rng.random_range(0..=row);
+            family.labels.swap(row, other);
+            (0..self.dim).for_each(|at| family.rows.swap(row * self.dim + at, other * self.dim + at));
         }
     }
 }

@@ -39,6 +39,9 @@ pub fn print_fits(skip: usize) -> Result<()> {
         small(1000, 1536, 10, model, 8030),
         small(1000, 1536, 50, model, 8040),
         small(1000, 384, 10, Noise::Model(0.15), 8050),
+        small(1000, 384, 10, Noise::Model(0.3), 8060),
+        small(2000, 100, 40, Noise::Model(0.3), 8070),
+        small(8000, 384, 400, Noise::Common(60, 0.8), 8080),
     ]);
     for (number, way) in [Way::Hard, Way::KMeans, Way::Background, Way::Weighted, Way::Online, Way::Sgd].into_iter().enumerate() {
         for (of_noise, noise) in [noise, Noise::Model(0.4)].into_iter().enumerate() {
@@ -56,11 +59,12 @@ fn print_fit(spec: &Spec, way: Way, law: bool) -> Result<()> {
     let truth = &family.labels[spec.rows..];
     let calibration = fit.calibration.as_ref().expect("fits are calibrated unless stopped");
     let table = fit.outlier_table.as_ref().expect("fits have a table unless stopped");
-    let summary = calibration.summarise(&fit.mixture, &fresh, 1)?;
-    let exact = fit.mixture.summarise(&fresh, 1)?;
-    let found = &summary.ranks[0].components;
-    let right = right(found, truth, fit.mixture.components().len(), spec.components);
-    let ari = Agreement::new(truth, found)?.adjusted_rand_index();
+    let found = fit.mixture.assign(&fresh)?;
+    let classes = majorities(&found, truth, fit.mixture.components().len(), spec.components);
+    let error = |probabilities: Vec<f64>| calibration_error(&probabilities, &classes, &found, truth);
+    let raw = error(fit.mixture.responsibilities(&fresh)?);
+    let calibrated = error(calibration.responsibilities(&fit.mixture, &fresh)?);
+    let ari = Agreement::new(truth, &found)?.adjusted_rand_index();
     let mut rates = Vec::new();
     for scope in [OutlierScope::Overall, OutlierScope::Component] {
         rates.push(flagged(&table.p_values(&fit.mixture, &fresh, scope)?));
@@ -68,7 +72,7 @@ fn print_fit(spec: &Spec, way: Way, law: bool) -> Result<()> {
     let law = if law { flagged(&OutlierTest::new(&fit.mixture, 0)?.p_values(&fresh)?) } else { "null".into() };
     println!(
         "{{\"name\":\"{}\",\"way\":\"{way:?}\",\"dim\":{},\"components\":{},\"rows\":{},\"fresh\":{},\"seed\":{},\"ari\":{ari},\
-         \"raw\":{},\"calibrated\":{},\"temperature\":{},\"dispersion\":{},\"basis\":\"{}\",\"table\":{},\"overall\":{},\
+         \"raw\":{raw},\"calibrated\":{calibrated},\"temperature\":{},\"dispersion\":{},\"basis\":\"{}\",\"table\":{},\"overall\":{},\
          \"component\":{},\"law\":{law}}}",
         spec.name(),
         spec.dim,
@@ -76,8 +80,6 @@ fn print_fit(spec: &Spec, way: Way, law: bool) -> Result<()> {
         spec.rows,
         spec.fresh,
         spec.seed,
-        calibration_error(&exact.ranks[0].responsibilities, &right),
-        calibration_error(&summary.ranks[0].responsibilities, &right),
         calibration.temperature,
         calibration.dispersion,
         calibration.basis.name(),
@@ -105,22 +107,24 @@ fn fitted(spec: &Spec, way: Way, rows: &RowBatch) -> Result<Fit> {
     Ok(fitter.fit(rows)?)
 }
 
-/// Whether each row's component has the row's label as the most frequent one.
-fn right(found: &[u32], truth: &[u32], components: usize, classes: usize) -> Vec<bool> {
+/// The most frequent class of each component.
+fn majorities(found: &[u32], truth: &[u32], components: usize, classes: usize) -> Vec<u32> {
     let mut counts = vec![0u32; components * classes];
     found.iter().zip(truth).for_each(|(&found, &truth)| counts[found as usize * classes + truth as usize] += 1);
     let majority = |row: &[u32]| (0..classes).fold(0, |best, class| if row[class] > row[best] { class } else { best });
-    let majorities: Vec<usize> = counts.chunks_exact(classes).map(majority).collect();
-    found.iter().zip(truth).map(|(&found, &truth)| majorities[found as usize] == truth as usize).collect()
+    counts.chunks_exact(classes).map(|row| majority(row) as u32).collect()
 }
 
-/// The expected calibration error in 15 bins.
-fn calibration_error(probabilities: &[f64], right: &[bool]) -> f64 {
+/// The expected calibration error in 15 bins of the class of each row's component. Components may
+/// share a class, so their probabilities are added.
+fn calibration_error(probabilities: &[f64], classes: &[u32], found: &[u32], truth: &[u32]) -> f64 {
     let mut bins = [0.0; 15];
-    for (probability, right) in probabilities.iter().zip(right) {
-        bins[((probability * 15.0) as usize).min(14)] += probability - f64::from(u8::from(*right));
+    for ((row, &component), &truth) in probabilities.chunks_exact(classes.len()).zip(found).zip(truth) {
+        let class = classes[component as usize];
+        let probability: f64 = row.iter().zip(classes).filter(|(_, other)| **other == class).map(|(p, _)| p).sum();
+        bins[((probability * 15.0) as usize).min(14)] += probability - f64::from(u8::from(class == truth));
     }
-    bins.iter().map(|difference: &f64| difference.abs()).sum::<f64>() / right.len() as f64
+    bins.iter().map(|difference: &f64| difference.abs()).sum::<f64>() / truth.len() as f64
 }
 
 /// The fraction of p-values at most at each level, as JSON.

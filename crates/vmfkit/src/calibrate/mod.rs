@@ -5,6 +5,7 @@
 //! hold: rows with a probability of 0.8 share a component with 80 % of their near neighbours. The
 //! most probable component stays the same. MATH.md section 16.
 
+mod folds;
 pub(crate) mod leave_one_out;
 pub(crate) mod neighbours;
 mod reliability;
@@ -32,6 +33,10 @@ pub const NEIGHBOUR_ROWS: usize = 8192;
 /// so that the row's surroundings count and not a single other row.
 pub const NEIGHBOURS: usize = 5;
 
+/// Rows of a component for each neighbour: neighbours are at most a tenth of the component, so that
+/// they stand for the surroundings of the row and not for the whole component.
+const ROWS_PER_NEIGHBOUR: usize = 10;
+
 /// The most logits in memory at a time, 8 MB. With more than 128 components, the temperature rests on
 /// fewer rows; with 10,000 on 104, which still determine it to about a tenth.
 const LOGITS: usize = 1 << 20;
@@ -39,6 +44,11 @@ const LOGITS: usize = 1 << 20;
 /// Fewer rows with neighbours than this say nothing about probabilities: the standard error of a
 /// fraction is above 0.1.
 const FEWEST_ROWS: usize = 25;
+
+/// If leaving a row out lowers scores by more than this fraction of their standard deviation, the
+/// closed form is not exact enough: were it wrong by its own size, 10 % would become 11.8 %, since a
+/// normal distribution has the density 0.18 at its 10 % quantile.
+const LARGEST_SHIFT: f64 = 0.1;
 
 /// What the temperature of a [`Calibration`] rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,20 +143,23 @@ impl Evidence<'_> {
         if is_model {
             return Ok(calibration);
         }
-        let (mut buffer, chosen) = (RowBatch::default(), self.chosen(sample));
-        let rows = sample.gather(&chosen, &mut buffer)?;
+        let (mut buffer, mut query_buffer) = (RowBatch::default(), RowBatch::default());
+        let rows = sample.gather(&evenly(sample.len(), NEIGHBOUR_ROWS), &mut buffer)?;
         let neighbours = nearest_neighbours(&rows, NEIGHBOURS)?;
         calibration.copies = neighbours.copies_dropped as u64;
-        let with_neighbours = (0..rows.len()).filter(|&row| neighbours.of(row).next().is_some()).count();
-        if with_neighbours < FEWEST_ROWS {
+        let assigned = self.mixture.assign(&rows)?;
+        let components = self.mixture.components().len();
+        // All rows are neighbours; with many components, fewer are predicted.
+        let queries = evenly(rows.len(), self.most_logits());
+        let targets = neighbour_targets(&rows, &queries, &neighbours, &assigned, components);
+        if targets.chunk_by(|a, b| a.0 == b.0).count() < FEWEST_ROWS {
             calibration.basis = Basis::FewRows;
             return Ok(calibration);
         }
-        let labels = self.mixture.assign(&rows)?;
-        let components = self.mixture.components().len();
-        let mut logits = vec![0f32; rows.len() * components];
-        self.mixture.for_each_row(&rows, components, &mut logits, relative)?;
-        let targets = neighbour_targets(&rows, &neighbours, &labels);
+        let labels: Vec<u32> = queries.iter().map(|&row| assigned[row]).collect();
+        let queries = rows.gather(&queries, &mut query_buffer)?;
+        let mut logits = vec![0f32; queries.len() * components];
+        self.mixture.for_each_row(&queries, components, &mut logits, relative)?;
         calibration.calibrate(Basis::Neighbours, components, logits, &labels, targets);
         Ok(calibration)
     }
@@ -157,7 +170,7 @@ impl Evidence<'_> {
         if is_model {
             return Ok(calibration);
         }
-        let (mut buffer, chosen) = (RowBatch::default(), self.chosen(sample));
+        let (mut buffer, chosen) = (RowBatch::default(), evenly(sample.len(), self.most_logits()));
         let (rows, labels) = (sample.gather(&chosen, &mut buffer)?, chosen.iter().map(|&row| labels[row]).collect::<Vec<_>>());
         if rows.len() < FEWEST_ROWS {
             calibration.basis = Basis::FewRows;
@@ -182,22 +195,34 @@ impl Evidence<'_> {
         Ok(calibration)
     }
 
-    /// The scores of a random sample of the rows of the fit, each under the mixture without it.
+    /// The scores of a random sample of the rows of the fit, each under the mixture without it: in
+    /// closed form, or by [cross-fitting](folds) if a row has much effect on its own score.
     pub fn outlier_table(&self, sample: &RowBatch) -> Result<OutlierTable> {
+        let fitted = self.mixture.components().len() - usize::from(self.mixture.has_background());
+        let (mut scored, shift) = self.leave_one_out_scores(sample)?;
+        let spread = spread(&scored);
+        let is_all = sample.len() as u64 >= self.rows;
+        let has_m_step = !self.sums.is_empty() && self.labels.is_none();
+        if is_all && has_m_step && shift > LARGEST_SHIFT * spread && sample.len() >= FEWEST_ROWS {
+            self.correct_by_folds(sample, spread, &mut scored)?;
+        }
+        OutlierTable::of_scores(scored, fitted)
+    }
+
+    /// The leave-one-out scores, and by how much they are lower on average than with the row.
+    fn leave_one_out_scores(&self, sample: &RowBatch) -> Result<(Vec<Scored>, f64)> {
         let without = self.leave_one_out();
         let components = self.mixture.components().len();
-        let fitted = components - usize::from(self.mixture.has_background());
-        // The constant by which ln p differs without the background.
-        let ln_rest = if fitted < components { (-self.mixture.weights()[fitted]).ln_1p() } else { 0.0 };
         let weights = self.row_weights(sample);
         let rows = (LOGITS / components).clamp(1, sample.len().max(1));
         let mut scored = Vec::with_capacity(sample.len());
-        let mut logits = Vec::new();
+        let (mut logits, mut shift) = (Vec::new(), 0.0);
         for from in (0..sample.len()).step_by(rows) {
             let part = sample.slice(from, (from + rows).min(sample.len()));
             logits.resize(part.len() * components, 0.0);
             self.mixture.for_each_row(&part, components, &mut logits, |found, out| out.copy_from_slice(found))?;
             for (row, logits) in (from..).zip(logits.chunks_exact_mut(components)) {
+                let weight = sample.weights().map_or(1.0, |weights| weights[row]);
                 let total = ln_sum_exp(logits);
                 let before = logits.to_vec();
                 let component = self.labels.map(|labels| labels[row] as usize).or(self.is_hard.then(|| first_largest(&before)));
@@ -205,15 +230,14 @@ impl Evidence<'_> {
                     Some(component) => f64::from(u8::from(k == component)),
                     None => (before[k] - total).exp(),
                 });
-                let logits = &logits[..fitted];
-                let component = first_largest(logits) as u32;
-                let weight = sample.weights().map_or(1.0, |weights| weights[row]);
-                // A row may be alone in its component, and infinitely far from all others.
-                let score = if logits.iter().all(|z| *z == f64::NEG_INFINITY) { f64::MIN } else { ln_sum_exp(logits) - ln_rest };
-                scored.push(Scored { score, component, weight });
+                let found = folds::score(self.mixture, logits, weight);
+                if found.score > f64::MIN {
+                    shift += folds::score(self.mixture, &before, weight).score - found.score;
+                }
+                scored.push(found);
             }
         }
-        OutlierTable::of_scores(scored, fitted)
+        Ok((scored, shift / sample.len().max(1) as f64))
     }
 
     fn leave_one_out(&self) -> LeaveOneOut<'_> {
@@ -242,10 +266,9 @@ impl Evidence<'_> {
         Ok((calibration, is_single || fits))
     }
 
-    /// The rows of the sample that are calibrated with: evenly spaced, since files are often sorted.
-    fn chosen(&self, sample: &RowBatch) -> Vec<usize> {
-        let most = NEIGHBOUR_ROWS.min((LOGITS / self.mixture.components().len()).max(FEWEST_ROWS)).min(sample.len());
-        (0..most).map(|row| row * sample.len() / most).collect()
+    /// The most rows whose logits are in memory at a time.
+    fn most_logits(&self) -> usize {
+        NEIGHBOUR_ROWS.min((LOGITS / self.mixture.components().len()).max(FEWEST_ROWS))
     }
 
     /// The weight of each row of the sample in the fit. A sample of some of the rows has weights
@@ -342,11 +365,44 @@ impl Calibration {
     }
 }
 
-/// Row, component and weight of each neighbour of each row that counts.
-fn neighbour_targets(rows: &RowBatch, neighbours: &Neighbours, labels: &[u32]) -> Vec<(u32, u32, f64)> {
+/// Numbers of rows, evenly spaced since files are often sorted: all of them, or this many.
+fn evenly(rows: usize, most: usize) -> Vec<usize> {
+    let most = most.min(rows);
+    (0..most).map(|number| number * rows / most).collect()
+}
+
+/// Query, component and weight of each neighbour of each query that counts. A row has at most one
+/// neighbour for every [`ROWS_PER_NEIGHBOUR`] rows of its component, and none if it is alone there:
+/// of a component with three rows, the third neighbour of a row is another component's.
+fn neighbour_targets(
+    rows: &RowBatch,
+    queries: &[usize],
+    neighbours: &Neighbours,
+    assigned: &[u32],
+    components: usize,
+) -> Vec<(u32, u32, f64)> {
+    let mut sizes = vec![0usize; components];
+    assigned.iter().for_each(|component| sizes[*component as usize] += 1);
     let weight = |row: usize| rows.weights().map_or(1.0, |weights| weights[row]);
-    let of_row = |row: usize| neighbours.of(row).map(move |other| (row as u32, labels[other], weight(row)));
-    (0..rows.len()).filter(|&row| weight(row) > 0.0).flat_map(of_row).collect()
+    let of_query = |(query, &row): (usize, &usize)| {
+        let count = match sizes[assigned[row] as usize] {
+            1 => 0,
+            size => (size / ROWS_PER_NEIGHBOUR).max(1),
+        };
+        neighbours.of(row).take(count).map(move |other| (query as u32, assigned[other], weight(row)))
+    };
+    queries.iter().enumerate().filter(|(_, row)| weight(**row) > 0.0).flat_map(of_query).collect()
+}
+
+/// The standard deviation of scores by their quartiles, which outliers do not change. Infinite
+/// without scores.
+fn spread(scored: &[Scored]) -> f64 {
+    let mut scores: Vec<f64> = scored.iter().map(|row| row.score).filter(|score| score.is_finite()).collect();
+    scores.sort_by(f64::total_cmp);
+    match scores.len() {
+        0 => f64::INFINITY,
+        rows => (scores[3 * (rows - 1) / 4] - scores[(rows - 1) / 4]) / 1.349,
+    }
 }
 
 /// Logits relative to the largest, which is 0.
