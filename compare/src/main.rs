@@ -11,6 +11,7 @@ mod mixture;
 mod npy;
 mod quality;
 mod sampler;
+mod selection;
 mod special;
 mod stored;
 
@@ -39,6 +40,8 @@ enum What {
     /// Measures calibrated probabilities and p-values; driven by calibration.py.
     #[command(subcommand)]
     Calibration(calibration::What),
+    /// Measures the criteria for the number of components on families with known components, as JSON lines.
+    Selection(selection::Options),
     /// Compares the matrix kernels of an E step with the crates gemm and faer, and prints KERNELS.md.
     #[cfg(feature = "kernels")]
     Kernels(kernels::Options),
@@ -52,6 +55,7 @@ fn main() -> anyhow::Result<()> {
         What::MixtureTimes(options) => mixture::print_times(&options),
         What::Quality(options) => quality::print_agreement(&options),
         What::Calibration(what) => calibration::run(&what),
+        What::Selection(options) => selection::print_curves(&options),
         #[cfg(feature = "kernels")]
         What::Kernels(options) => kernels::print_table(&options),
     }

@@ -426,6 +426,16 @@ pub enum Error {
     },
 
     // Tests and metrics
+    /// A diagnostic has too few rows.
+    #[error("{what} needs at least {needed} rows, found: `{found}`")]
+    FewRows {
+        /// The diagnostic.
+        what: &'static str,
+        /// The fewest rows it can use.
+        needed: usize,
+        /// The number of rows it has.
+        found: usize,
+    },
     /// A hypothesis test has too few rows, groups or dimensions.
     #[error("{test} needs {needs}, found: `{found}`")]
     TestNeeds {

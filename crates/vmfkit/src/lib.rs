@@ -55,6 +55,7 @@
 //! | [`fit::stream`] | [`StreamFitter`]: fits a mixture to rows that arrive in batches |
 //! | [`fit::parts`] | [`fit::parts::Accumulator`]: divides a pass among processes |
 //! | [`fit::select`] | selects the number of components |
+//! | [`fit::cross_fit`] | [`fit::cross_fit::CrossFit`]: what independent fits agree on |
 //! | [`settings`] | [`settings::Settings`]: all settings of a fit by name |
 //! | [`calibrate`] | [`calibrate::Calibration`]: probabilities that hold on rows that do not fit the model |
 //! | [`outlier`] | [`outlier::OutlierTable`], [`outlier::OutlierTest`]: p-values of rows |

@@ -34,8 +34,9 @@ pub(super) fn score(mixture: &Mixture, logits: &[f64], weight: f64) -> Scored {
     // The constant by which ln p differs without the background.
     let ln_rest = if fitted < logits.len() { (-mixture.weights()[fitted]).ln_1p() } else { 0.0 };
     let logits = &logits[..fitted];
-    // A row may be alone in its component, and infinitely far from all others.
-    let score = if logits.iter().all(|z| *z == f64::NEG_INFINITY) { f64::MIN } else { ln_sum_exp(logits) - ln_rest };
+    // A row may be alone in its component and infinitely far from all others, or the only row.
+    let score = ln_sum_exp(logits) - ln_rest;
+    let score = if score.is_finite() { score } else { f64::MIN };
     Scored { score, component: super::first_largest(logits) as u32, weight }
 }
 

@@ -5,11 +5,11 @@
 //! hold: rows with a probability of 0.8 share a component with 80 % of their near neighbours. The
 //! most probable component stays the same. MATH.md section 16.
 
-mod folds;
+pub(crate) mod folds;
 pub(crate) mod leave_one_out;
 pub(crate) mod neighbours;
 mod reliability;
-mod temperature;
+pub(crate) mod temperature;
 
 pub use reliability::{BINS, Bin, Reliability};
 
@@ -39,11 +39,11 @@ const ROWS_PER_NEIGHBOUR: usize = 10;
 
 /// The most logits in memory at a time, 8 MB. With more than 128 components, the temperature rests on
 /// fewer rows; with 10,000 on 104, which still determine it to about a tenth.
-const LOGITS: usize = 1 << 20;
+pub(crate) const LOGITS: usize = 1 << 20;
 
 /// Fewer rows with neighbours than this say nothing about probabilities: the standard error of a
 /// fraction is above 0.1.
-const FEWEST_ROWS: usize = 25;
+pub(crate) const FEWEST_ROWS: usize = 25;
 
 /// If leaving a row out lowers scores by more than this fraction of their standard deviation, the
 /// closed form is not exact enough: were it wrong by its own size, 10 % would become 11.8 %, since a
@@ -111,6 +111,32 @@ pub struct Calibration {
     pub calibrated: Reliability,
     /// The dispersion of each component; 1 where it cannot be measured.
     pub spreads: Vec<f64>,
+}
+
+/// The scores of rows, each under the mixture without it.
+pub(crate) struct OutlierScores {
+    scored: Vec<Scored>,
+    /// Without the background.
+    components: usize,
+    /// Whether rows change their own scores so much that the closed form is not exact enough, and
+    /// the fit should be repeated without them.
+    pub is_rough: bool,
+}
+
+impl OutlierScores {
+    /// Replaces the scores of these rows by their ln densities under a mixture that was fitted to
+    /// others.
+    pub fn replace(&mut self, rows: &[usize], ln_densities: &[f64]) {
+        rows.iter().zip(ln_densities).for_each(|(row, score)| self.scored[*row].score = *score);
+    }
+
+    /// The table of p-values.
+    ///
+    /// # Errors
+    /// [`Error::NoRows`](crate::Error::NoRows) if the rows have no weight.
+    pub fn table(self) -> Result<OutlierTable> {
+        OutlierTable::of_scores(self.scored, self.components)
+    }
 }
 
 /// What a sample of rows says about a fit.
@@ -195,22 +221,9 @@ impl Evidence<'_> {
         Ok(calibration)
     }
 
-    /// The scores of a random sample of the rows of the fit, each under the mixture without it: in
-    /// closed form, or by [cross-fitting](folds) if a row has much effect on its own score.
-    pub fn outlier_table(&self, sample: &RowBatch) -> Result<OutlierTable> {
-        let fitted = self.mixture.components().len() - usize::from(self.mixture.has_background());
-        let (mut scored, shift) = self.leave_one_out_scores(sample)?;
-        let spread = spread(&scored);
-        let is_all = sample.len() as u64 >= self.rows;
-        let has_m_step = !self.sums.is_empty() && self.labels.is_none();
-        if is_all && has_m_step && shift > LARGEST_SHIFT * spread && sample.len() >= FEWEST_ROWS {
-            self.correct_by_folds(sample, spread, &mut scored)?;
-        }
-        OutlierTable::of_scores(scored, fitted)
-    }
-
-    /// The leave-one-out scores, and by how much they are lower on average than with the row.
-    fn leave_one_out_scores(&self, sample: &RowBatch) -> Result<(Vec<Scored>, f64)> {
+    /// The scores of a random sample of the rows of the fit, each under the mixture without it, in
+    /// closed form.
+    pub fn outlier_scores(&self, sample: &RowBatch) -> Result<OutlierScores> {
         let without = self.leave_one_out();
         let components = self.mixture.components().len();
         let weights = self.row_weights(sample);
@@ -237,7 +250,11 @@ impl Evidence<'_> {
                 scored.push(found);
             }
         }
-        Ok((scored, shift / sample.len().max(1) as f64))
+        // Known labels do not depend on other rows, and neither does a mixture without an M step.
+        let is_iterated = self.labels.is_none() && !self.sums.is_empty();
+        let is_rough = is_iterated && shift > LARGEST_SHIFT * sample.len() as f64 * spread(&scored);
+        let components = components - usize::from(self.mixture.has_background());
+        Ok(OutlierScores { scored, components, is_rough })
     }
 
     fn leave_one_out(&self) -> LeaveOneOut<'_> {
@@ -406,11 +423,11 @@ fn spread(scored: &[Scored]) -> f64 {
 }
 
 /// Logits relative to the largest, which is 0.
-fn relative(logits: &[f64], out: &mut [f32]) {
+pub(crate) fn relative(logits: &[f64], out: &mut [f32]) {
     let largest = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     out.iter_mut().zip(logits).for_each(|(out, z)| *out = (z - largest) as f32);
 }
 
-fn first_largest<T: PartialOrd>(logits: &[T]) -> usize {
+pub(crate) fn first_largest<T: PartialOrd>(logits: &[T]) -> usize {
     (1..logits.len()).fold(0, |best, k| if logits[k] > logits[best] { k } else { best })
 }

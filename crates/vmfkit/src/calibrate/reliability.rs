@@ -25,7 +25,7 @@ pub struct Bin {
 impl Reliability {
     /// The table of rows with a weight, the probability of their component, and the fraction of
     /// their evidence that confirms it.
-    pub(super) fn new(rows: impl Iterator<Item = (f64, f64, f64)>) -> Self {
+    pub(crate) fn new(rows: impl Iterator<Item = (f64, f64, f64)>) -> Self {
         let mut bins = [Bin::default(); BINS];
         let mut total = 0.0;
         for (weight, probability, confirmed) in rows {
@@ -59,11 +59,11 @@ impl Reliability {
         self.bins.iter().map(|bin| bin.fraction * bin.confirmed).sum()
     }
 
-    pub(super) fn numbers(&self) -> impl Iterator<Item = f64> {
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = f64> {
         self.bins.into_iter().flat_map(|bin| [bin.fraction, bin.probability, bin.confirmed])
     }
 
-    pub(super) fn of_numbers(numbers: &[f64]) -> Self {
+    pub(crate) fn of_numbers(numbers: &[f64]) -> Self {
         let mut bins = [Bin::default(); BINS];
         for (bin, numbers) in bins.iter_mut().zip(numbers.chunks_exact(3)) {
             *bin = Bin { fraction: numbers[0], probability: numbers[1], confirmed: numbers[2] };

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 /// Rows of logits, relative to the largest of their row, with weighted targets.
-pub(super) struct Targets {
+pub(crate) struct Targets {
     components: usize,
     /// Row by row.
     logits: Vec<f32>,

@@ -1,15 +1,22 @@
 //! Calibrates a fit with a sample of its rows.
 
 use super::Fitter;
-use crate::calibrate::Evidence;
+use super::halves::fit_some;
+use crate::calibrate::folds::{FOLDS, folds};
+use crate::calibrate::{Evidence, OutlierScores};
 use crate::error::Result;
 use crate::m_step::Maximisation;
 use crate::reservoir::Reservoir;
 use crate::rows::RowBatch;
 use crate::sampler::Stream;
 use crate::source::Source;
-use crate::start;
+use crate::start::{self, Start};
 use crate::train::{Fit, Status};
+use std::ops::ControlFlow;
+
+/// The most multiplications of one pass of a fit that is repeated for its p-values, half a second
+/// of work on one core: larger fits rarely have too few rows, and would take too long.
+const CROSS_FIT_WORK: usize = 1 << 29;
 
 impl Fitter<'_> {
     /// Calibrates the fit of rows in memory, or of a source of which a sample may be left from the
@@ -28,12 +35,46 @@ impl Fitter<'_> {
         match (memory, sample) {
             (Some(rows), _) => {
                 let (mut rng, mut buffer) = (Stream::new(self.seed ^ 0x6361_6c69, 0), RowBatch::default());
-                fit.calibrated(&start::sample(rows, self.sample_rows(rows.dim()), &mut rng, &mut buffer), how)
+                self.calibrated_with(fit, &start::sample(rows, self.sample_rows(rows.dim()), &mut rng, &mut buffer), how)
             }
-            (None, Some(sample)) => fit.calibrated(&sample, how),
-            (None, None) if source.can_rewind() => fit.calibrated(&self.draw_sample(source)?, how),
+            (None, Some(sample)) => self.calibrated_with(fit, &sample, how),
+            (None, None) if source.can_rewind() => self.calibrated_with(fit, &self.draw_sample(source)?, how),
             (None, None) => Ok(fit),
         }
+    }
+
+    /// [`Fit::calibrated`], with cross-fitted scores where the closed form is not exact enough.
+    fn calibrated_with(&self, fit: Fit, sample: &RowBatch, how: &Maximisation) -> Result<Fit> {
+        let mut buffer = RowBatch::default();
+        let sample = &sample.validated_slice(0, sample.len(), &mut buffer)?;
+        let evidence = fit.evidence(None, how);
+        let calibration = evidence.calibration(sample)?;
+        let mut scores = evidence.outlier_scores(sample)?;
+        if scores.is_rough && sample.len() as u64 >= fit.rows && self.can_cross_fit(sample) {
+            self.cross_fit(sample, &mut scores)?;
+        }
+        Ok(Fit { calibration: Some(calibration), outlier_table: Some(scores.table()?), ..fit })
+    }
+
+    /// Whether the fit can be repeated with nine tenths of the rows, in reasonable time.
+    fn can_cross_fit(&self, rows: &RowBatch) -> bool {
+        let work = rows.len().saturating_mul(rows.dim()).saturating_mul(self.components);
+        let enough = rows.weighted_rows() >= 2 * self.components.max(FOLDS);
+        work <= CROSS_FIT_WORK && enough && !matches!(self.start, Start::Labels(_))
+    }
+
+    /// Scores each tenth of the rows by a fit to the others.
+    fn cross_fit(&self, rows: &RowBatch, scores: &mut OutlierScores) -> Result<()> {
+        for held_out in folds(rows.len()) {
+            let mut is_held = vec![false; rows.len()];
+            held_out.iter().for_each(|row| is_held[*row] = true);
+            let others: Vec<usize> = (0..rows.len()).filter(|row| !is_held[*row]).collect();
+            let Some(fit) = fit_some(self, rows, &others, self.seed, &|| ControlFlow::Continue(()))? else { return Ok(()) };
+            let mut buffer = RowBatch::default();
+            let ln_densities = fit.mixture.without_background().ln_densities(&rows.gather(&held_out, &mut buffer)?)?;
+            scores.replace(&held_out, &ln_densities);
+        }
+        Ok(())
     }
 
     /// The sample that a start would draw.
@@ -66,10 +107,14 @@ impl Fit {
     pub(crate) fn calibrated_with(self, sample: &RowBatch, labels: Option<&[u32]>, how: &Maximisation) -> Result<Self> {
         let mut buffer = RowBatch::default();
         let sample = &sample.validated_slice(0, sample.len(), &mut buffer)?;
-        let is_hard = matches!(self.settings.get("method"), Some("hard" | "kmeans"));
-        let Fit { mixture, sums, weight, rows, .. } = &self;
-        let evidence = Evidence { mixture, sums, weight: *weight, rows: *rows, how, is_hard, labels };
-        let (calibration, outlier_table) = (evidence.calibration(sample)?, evidence.outlier_table(sample)?);
+        let evidence = self.evidence(labels, how);
+        let (calibration, outlier_table) = (evidence.calibration(sample)?, evidence.outlier_scores(sample)?.table()?);
         Ok(Fit { calibration: Some(calibration), outlier_table: Some(outlier_table), ..self })
+    }
+
+    fn evidence<'a>(&'a self, labels: Option<&'a [u32]>, how: &'a Maximisation) -> Evidence<'a> {
+        let is_hard = matches!(self.settings.get("method"), Some("hard" | "kmeans"));
+        let Fit { mixture, sums, weight, rows, .. } = self;
+        Evidence { mixture, sums, weight: *weight, rows: *rows, how, is_hard, labels }
     }
 }

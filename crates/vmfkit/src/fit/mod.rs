@@ -1,8 +1,10 @@
 //! [`Fitter`]: fits a mixture to rows in one call; every choice is an option.
 
 mod calibrated;
+pub mod cross_fit;
 mod first_mixture;
 mod fitter_settings;
+pub mod halves;
 mod held_rows;
 mod method;
 pub mod parts;

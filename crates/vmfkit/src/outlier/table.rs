@@ -111,6 +111,9 @@ impl OutlierTable {
         if scored.is_empty() {
             return Err(Error::NoRows { weight: 0.0 });
         }
+        // Relative to the largest weight, so that squares do not underflow.
+        let largest = scored.iter().map(|row| row.weight).fold(0.0, f64::max);
+        scored.iter_mut().for_each(|row| row.weight /= largest);
         scored.sort_by(|a, b| a.score.total_cmp(&b.score));
         let mut of_component = vec![Vec::new(); components];
         scored.iter().for_each(|row| of_component[row.component as usize].push(*row));

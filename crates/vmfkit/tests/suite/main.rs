@@ -5,6 +5,7 @@ mod api;
 mod calibration;
 mod checkpoint;
 mod checksums;
+mod cross_fit;
 mod degenerate;
 mod distribution;
 mod expectation;

@@ -31,6 +31,59 @@ fn scores_match_scikit_learn() {
     assert_eq!(seen, 14);
 }
 
+/// scikit-learn's own test values of `adjusted_mutual_info_score`, and the expected information of
+/// all orders of a small labeling.
+#[test]
+fn adjusted_mutual_information_is_that_of_scikit_learn() {
+    let first = [1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3];
+    let second = [1, 1, 1, 1, 2, 1, 2, 2, 2, 2, 3, 1, 3, 3, 3, 2, 2];
+    let agreement = Agreement::new(&first, &second).unwrap();
+    assert!((agreement.mutual_information() - 0.41022).abs() < 5e-6);
+    assert!((agreement.expected_mutual_information() - 0.15042).abs() < 5e-6);
+    assert!((agreement.adjusted_mutual_information() - 0.27821).abs() < 5e-6);
+    // Repeated 110 times: chance matters little.
+    let repeated = Agreement::new(&first.repeat(110), &second.repeat(110)).unwrap();
+    assert!((repeated.adjusted_mutual_information() - 0.38).abs() < 5e-3);
+    for (first, second, expected) in [
+        (vec![0, 0, 1, 1], vec![0, 1, 0, 1], -0.5),
+        (vec![0, 0, 1, 1], vec![1, 1, 0, 0], 1.0),
+        (vec![0, 0, 0], vec![5, 5, 5], 1.0),
+        (vec![0, 1, 2], vec![2, 0, 1], 1.0),
+        (vec![0, 0, 0, 0], vec![0, 1, 2, 3], 0.0),
+        (vec![], vec![], 1.0),
+    ] {
+        let found = Agreement::new(&first, &second).unwrap().adjusted_mutual_information();
+        assert!((found - expected).abs() < 1e-12, "{first:?} {second:?}: {found}");
+    }
+}
+
+#[test]
+fn expected_information_is_the_mean_over_all_orders() {
+    let first = [0, 0, 0, 1, 1, 2];
+    let mut second = vec![0, 0, 1, 1, 2, 2];
+    let expected = Agreement::new(&first, &second).unwrap().expected_mutual_information();
+    // Heap's algorithm.
+    let (mut sum, mut orders, mut counts, mut at) = (0.0, 0, vec![0; second.len()], 0);
+    let mut add = |second: &[i32]| {
+        sum += Agreement::new(&first, second).unwrap().mutual_information();
+        orders += 1;
+    };
+    add(&second);
+    while at < counts.len() {
+        if counts[at] < at {
+            second.swap(if at % 2 == 0 { 0 } else { counts[at] }, at);
+            add(&second);
+            counts[at] += 1;
+            at = 0;
+        } else {
+            counts[at] = 0;
+            at += 1;
+        }
+    }
+    assert_eq!(orders, 720);
+    assert!((sum / 720.0 - expected).abs() < 1e-12, "{} {expected}", sum / 720.0);
+}
+
 #[test]
 fn labelings_may_be_empty_but_not_of_unequal_length() {
     let agreement = Agreement::new::<u8, u8>(&[], &[]).unwrap();

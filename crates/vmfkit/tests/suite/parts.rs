@@ -79,6 +79,8 @@ fn a_fit_by_parts_equals_that_of_one_process() {
                 let fitter = || {
                     let fitter = Fitter::new(4).method(method.clone()).policy(policy).start(Start::RandomRows).block_rows(CHUNK);
                     let fitter = fitter.stop(Stop { tolerance: Some(1e-4), passes: 8, ..Stop::default() }).seed(number as u64);
+                    // Parts hand over statistics, not rows to calibrate with.
+                    let fitter = fitter.calibrate(false);
                     if let Some(weight) = background { fitter.background(weight) } else { fitter }
                 };
                 // RowBatch by block, and with several blocks a part, of which the last has fewer.

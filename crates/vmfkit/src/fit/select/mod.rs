@@ -1,150 +1,34 @@
 //! Selects the number of components: a table of fits over K, policies and backgrounds.
 
+mod candidate;
+mod estimate;
+mod near_rows;
+mod recommend;
+mod skipped;
+mod stability;
+
+pub use candidate::{Candidate, Criterion, best, best_of};
+pub use estimate::Estimate;
+pub use recommend::{Confidence, Reason, Recommendation, recommend};
+pub use skipped::Skipped;
+pub use stability::Stability;
+
+use crate::calibrate::NEIGHBOUR_ROWS;
 use crate::error::{Error, Result};
 use crate::fit::Fitter;
 use crate::fit::restarts::is_better;
-use crate::m_step::{ConcentrationPolicy, Maximisation, Note, halves};
-use crate::mixture::{Assignment, Evaluation, Mixture};
+use crate::m_step::{ConcentrationPolicy, Maximisation, halves};
+use crate::mixture::{Assignment, Mixture};
 use crate::rows::RowBatch;
 use crate::sampler::Stream;
-use crate::settings::Settings;
 use crate::start::Start;
-use crate::stats::{ComponentSum, SufficientStats};
-use crate::train::{Fit, Pass, Status, Stop};
+use crate::stats::SufficientStats;
+use crate::train::{Fit, Status, Stop};
+use near_rows::NearRows;
 use rand::seq::SliceRandom;
+use recommend::fits_the_model;
+use stability::stability;
 use std::ops::ControlFlow;
-
-/// A criterion of model selection. Smaller is better, except for the held-out likelihood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Criterion {
-    /// Akaike's criterion: -2 ln L + 2 p.
-    Aic,
-    /// Schwarz's criterion: -2 ln L + p ln n.
-    Bic,
-    /// BIC plus twice the entropy of the responsibilities (Biernacki, Celeux and Govaert,
-    /// doi:10.1109/34.865189): for clusters that should not overlap.
-    Icl,
-    /// The mean ln p of held-out rows.
-    HeldOut,
-}
-
-impl Criterion {
-    /// Every criterion.
-    pub const ALL: [Self; 4] = [Self::Aic, Self::Bic, Self::Icl, Self::HeldOut];
-
-    /// The name used on the command line and in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Aic => "aic",
-            Self::Bic => "bic",
-            Self::Icl => "icl",
-            Self::HeldOut => "held-out",
-        }
-    }
-}
-
-/// One line of the table: a mixture fitted to the rows, or to those that were not held out.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Candidate {
-    /// The number of components without a background.
-    pub components: usize,
-    /// How the concentrations are tied across components.
-    pub policy: ConcentrationPolicy,
-    /// Whether there is a uniform background.
-    pub background: bool,
-    /// The fitted mixture.
-    pub mixture: Mixture,
-    /// How the fit ended.
-    pub status: Status,
-    /// Whether the fit that was kept started from the mixture with fewer components.
-    pub grown: bool,
-    /// The number of rows it was fitted to.
-    pub rows: u64,
-    /// One entry for each pass of the fit that was kept.
-    pub trace: Vec<Pass>,
-    /// Passes of its search over a sample of the rows.
-    pub search_passes: usize,
-    /// The settings of the fit that was kept.
-    pub settings: Settings,
-    /// The number of free parameters.
-    pub free_parameters: usize,
-    /// How well it explains the rows it was fitted to.
-    pub seen: Evaluation,
-    /// How well it explains the held-out rows, if there are any.
-    pub held_out: Option<Evaluation>,
-    /// The notes of the fit that was kept.
-    pub notes: Vec<Note>,
-    /// The mass and the shortfall of each component under the last M step.
-    pub sums: Vec<ComponentSum>,
-}
-
-impl Candidate {
-    /// The fit, as a [`Fitter`] returns it.
-    pub fn to_fit(&self) -> Fit {
-        Fit {
-            mixture: self.mixture.clone(),
-            trace: self.trace.clone(),
-            status: self.status,
-            notes: self.notes.clone(),
-            weight: self.seen.weight,
-            rows: self.rows,
-            search_passes: self.search_passes,
-            sums: self.sums.clone(),
-            calibration: None,
-            outlier_table: None,
-            settings: self.settings.clone(),
-        }
-    }
-
-    /// The notes on the result, such as empty and collapsed components, without those on repairs.
-    pub fn warnings(&self) -> impl Iterator<Item = &Note> {
-        self.notes.iter().filter(|note| !matches!(note, Note::Reseeded { .. }))
-    }
-
-    /// -2 ln L + 2 p.
-    pub fn aic(&self) -> f64 {
-        self.seen.aic(self.free_parameters)
-    }
-
-    /// -2 ln L + p ln n.
-    pub fn bic(&self) -> f64 {
-        self.seen.bic(self.free_parameters)
-    }
-
-    /// BIC plus twice the entropy of the responsibilities.
-    pub fn icl(&self) -> f64 {
-        self.seen.icl(self.free_parameters)
-    }
-
-    /// The criterion as a score: larger is better. `None` without held-out rows of positive weight.
-    pub fn score(&self, criterion: Criterion) -> Option<f64> {
-        match criterion {
-            Criterion::Aic => Some(-self.aic()),
-            Criterion::Bic => Some(-self.bic()),
-            Criterion::Icl => Some(-self.icl()),
-            Criterion::HeldOut => self.held_out.filter(|held_out| held_out.weight > 0.0).map(|held_out| held_out.mean()),
-        }
-    }
-}
-
-/// The candidate that a criterion prefers; with `policy`, among those of that policy.
-///
-/// Likelihoods compare numbers of components well and policies badly: free concentrations always
-/// fit better, even if they make worse clusters (docs/default-policy.md). They also prefer
-/// collapsed components: see [`Candidate::warnings`].
-pub fn best(candidates: &[Candidate], criterion: Criterion, policy: Option<ConcentrationPolicy>) -> Option<&Candidate> {
-    best_of(candidates.iter().filter(|candidate| policy.is_none_or(|policy| candidate.policy == policy)), criterion)
-}
-
-/// The candidate that a criterion prefers.
-pub fn best_of<'a>(candidates: impl IntoIterator<Item = &'a Candidate>, criterion: Criterion) -> Option<&'a Candidate> {
-    let scored =
-        candidates.into_iter().filter_map(|c| c.score(criterion).filter(|score| score.is_finite()).map(|score| (score, c)));
-    // Among equals the first, which has the fewest components.
-    scored.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, candidate)| candidate)
-}
 
 /// Fits mixtures for a range of K, policies and backgrounds.
 ///
@@ -169,6 +53,8 @@ pub struct Selection<'a> {
     policies: Vec<ConcentrationPolicy>,
     backgrounds: Vec<bool>,
     held_out: f64,
+    criterion: Criterion,
+    repeats: usize,
     maximisation: Maximisation,
     stop: Stop,
     restarts: Option<usize>,
@@ -177,6 +63,14 @@ pub struct Selection<'a> {
     watch: Option<Watch<'a>>,
     ask: Option<Box<dyn Fn() -> ControlFlow<()> + Sync + 'a>>,
 }
+
+/// Repeats of stability: their standard error is then known to about a third.
+const REPEATS: usize = 5;
+
+/// The most rows that stability is measured with, so that each half has as many as the search for a
+/// better optimum uses; more components get [`ROWS_PER_COMPONENT`].
+const STABILITY_ROWS: usize = 1 << 16;
+const ROWS_PER_COMPONENT: usize = 128;
 
 type Watch<'a> = Box<dyn FnMut(&Candidate) -> ControlFlow<()> + 'a>;
 
@@ -198,6 +92,8 @@ impl<'a> Selection<'a> {
             policies: vec![ConcentrationPolicy::default()],
             backgrounds: vec![false],
             held_out: 0.0,
+            criterion: Criterion::Auto,
+            repeats: REPEATS,
             maximisation: Maximisation::default(),
             stop: Stop::default(),
             restarts: None,
@@ -224,6 +120,22 @@ impl<'a> Selection<'a> {
     /// other criteria then refer to the remaining rows.
     pub fn held_out(mut self, fraction: f64) -> Self {
         self.held_out = fraction;
+        self
+    }
+
+    /// The criterion that will be asked for a recommendation, by default [`Criterion::Auto`]. With
+    /// [`Criterion::SharedInformation`], [`Criterion::Stability`] or [`Criterion::Neighbours`], all
+    /// three are measured for every candidate; with [`Criterion::Auto`], if the rows do not fit the
+    /// model; otherwise none is, which is much faster.
+    pub fn criterion(mut self, criterion: Criterion) -> Self {
+        self.criterion = criterion;
+        self
+    }
+
+    /// The number of times that stability is measured, each with 2 fits for each candidate; by
+    /// default 5.
+    pub fn repeats(mut self, repeats: usize) -> Self {
+        self.repeats = repeats;
         self
     }
 
@@ -264,7 +176,8 @@ impl<'a> Selection<'a> {
         self
     }
 
-    /// Calls back after each candidate; a break ends the table.
+    /// Calls back after each candidate, and again after its stability was measured; a break ends the
+    /// table.
     pub fn watch(mut self, watch: impl FnMut(&Candidate) -> ControlFlow<()> + 'a) -> Self {
         self.watch = Some(Box::new(watch));
         self
@@ -290,6 +203,7 @@ impl<'a> Selection<'a> {
             () if self.policies.is_empty() => wrong("the number of policies", "at least 1", 0.0),
             () if self.backgrounds.is_empty() => wrong("the number of background choices", "at least 1", 0.0),
             () if !(0.0..1.0).contains(&self.held_out) => wrong("the held-out fraction", "at least 0 and below 1", self.held_out),
+            () if self.repeats == 0 => wrong("the number of repeats", "at least 1", 0.0),
             () if batch.is_empty() => Err(Error::NoRows { weight: 0.0 }),
             () => Ok(()),
         }
@@ -329,6 +243,11 @@ impl<'a> Selection<'a> {
                         trace: fit.trace,
                         search_passes: fit.search_passes,
                         sums: fit.sums,
+                        calibration: fit.calibration,
+                        outlier_table: fit.outlier_table,
+                        stability: None,
+                        neighbours: None,
+                        skipped: Vec::new(),
                         free_parameters: self.maximisation.clone().policy(policy).free_parameters(&fit.mixture),
                         seen: fit.mixture.evaluate(&seen)?,
                         held_out: held_out.as_ref().map(|rows| fit.mixture.evaluate(rows)).transpose()?,
@@ -345,7 +264,71 @@ impl<'a> Selection<'a> {
                 }
             }
         }
+        self.measure(&seen, &mut table, &mut watch)?;
         Ok(table)
+    }
+
+    /// Measures stability and the agreement of neighbours where the criterion needs them.
+    fn measure(&self, rows: &RowBatch, table: &mut [Candidate], watch: &mut Option<Watch>) -> Result<()> {
+        let is_needed = |group: &[Candidate]| match self.criterion {
+            Criterion::Auto => !fits_the_model(group.iter()),
+            criterion => !criterion.is_likelihood(),
+        };
+        let groups = table.chunk_by_mut(|a, b| (a.policy, a.background) == (b.policy, b.background));
+        let groups: Vec<&mut [Candidate]> = groups.filter(|group| is_needed(group)).collect();
+        if groups.is_empty() {
+            return Ok(());
+        }
+        let near_rows = NearRows::new(rows, &some_rows(rows, NEIGHBOUR_ROWS, self.seed ^ 0x6e65_6172))?;
+        let mut sampled = RowBatch::default();
+        let most = self.components.last().map_or(0, |most| most.saturating_mul(ROWS_PER_COMPONENT)).max(STABILITY_ROWS);
+        rows.gather(&some_rows(rows, most, self.seed ^ 0x7374_6162), &mut sampled)?;
+        for candidate in groups.into_iter().flatten() {
+            if !self.measure_one(&sampled, &near_rows, candidate)? {
+                return Ok(());
+            }
+            if watch.as_mut().is_some_and(|watch| watch(candidate).is_break()) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// False if it was cancelled.
+    fn measure_one(&self, rows: &RowBatch, near_rows: &NearRows, candidate: &mut Candidate) -> Result<bool> {
+        let half = rows.len() / 2;
+        let skipped = match candidate.components {
+            1 if !candidate.background => Some(Skipped::OneComponent),
+            components if components > half => Some(Skipped::FewRows { half }),
+            _ => None,
+        };
+        match near_rows.agreement(&candidate.mixture)? {
+            _ if skipped == Some(Skipped::OneComponent) => candidate.skipped.push((Criterion::Neighbours, Skipped::OneComponent)),
+            Ok(agreement) => candidate.neighbours = Some(agreement),
+            Err(skipped) => candidate.skipped.push((Criterion::Neighbours, skipped)),
+        }
+        if let Some(skipped) = skipped {
+            candidate.skipped.push((Criterion::Stability, skipped));
+            return Ok(true);
+        }
+        let mut fitter = self.fitter(candidate.components, candidate.policy, candidate.background);
+        fitter.take_dispersion(candidate.dispersion());
+        let fitter = fitter.restarts(self.restarts_of(rows, candidate.components)).search(self.search);
+        let ask = self.ask.as_deref();
+        let should_cancel = || ask.map_or(ControlFlow::Continue(()), |ask| ask());
+        match stability(&fitter, rows, self.repeats, self.seed, &should_cancel)? {
+            Some(Ok(stability)) => candidate.stability = Some(stability),
+            Some(Err(skipped)) => candidate.skipped.push((Criterion::Stability, skipped)),
+            None => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn fitter(&self, components: usize, policy: ConcentrationPolicy, background: bool) -> Fitter<'_> {
+        let fitter =
+            Fitter::new(components).maximisation(self.maximisation.clone()).policy(policy).stop(self.stop).seed(self.seed);
+        let fitter = if let Some(ask) = &self.ask { fitter.progress(move |_| ask()) } else { fitter };
+        if background { fitter.background(BACKGROUND_WEIGHT) } else { fitter }
     }
 
     /// The better of a fit from a start of its own and one that grew out of the smaller mixture.
@@ -357,12 +340,7 @@ impl<'a> Selection<'a> {
         background: bool,
         smaller: Option<Mixture>,
     ) -> Result<(Fit, bool)> {
-        let fitter = || {
-            let fitter =
-                Fitter::new(components).maximisation(self.maximisation.clone()).policy(policy).stop(self.stop).seed(self.seed);
-            let fitter = if let Some(ask) = &self.ask { fitter.progress(move |_| ask()) } else { fitter };
-            if background { fitter.background(BACKGROUND_WEIGHT) } else { fitter }
-        };
+        let fitter = || self.fitter(components, policy, background);
         let fresh = fitter().restarts(self.restarts_of(batch, components)).search(self.search).fit(batch)?;
         let Some(smaller) = smaller.filter(|_| fresh.status != Status::Stopped) else {
             return Ok((fresh, false));
@@ -377,6 +355,17 @@ impl<'a> Selection<'a> {
         how.dispersion = how.dispersion.or(fresh.dispersion());
         Ok(if is_better(&grown, &fresh, &how) { (grown, true) } else { (fresh, false) })
     }
+}
+
+/// Positions of at most this many random rows of positive weight, in ascending order.
+fn some_rows(rows: &RowBatch, most: usize, seed: u64) -> Vec<usize> {
+    let mut positions: Vec<usize> =
+        (0..rows.len()).filter(|&row| rows.weights().is_none_or(|weights| weights[row] > 0.0)).collect();
+    if positions.len() > most {
+        positions = positions.partial_shuffle(&mut Stream::new(seed, 0), most).0.to_vec();
+        positions.sort_unstable();
+    }
+    positions
 }
 
 /// Grows a mixture by splitting its widest components, each at most once per round.

@@ -1,7 +1,10 @@
 //! [`Agreement`] of two labelings, and [`ParameterErrors`] of a fitted mixture.
 
+mod expected;
+
 use crate::error::{Error, Result};
 use crate::mixture::Mixture;
+use expected::expected_mutual_information;
 use std::collections::BTreeMap;
 use vmfkit_kernels::vector::half_squared_distance;
 
@@ -91,6 +94,38 @@ impl Agreement {
     pub fn normalized_mutual_information(&self) -> f64 {
         let mean = 0.5 * (entropy(&self.first) + entropy(&self.second));
         if mean == 0.0 { 1.0 } else { (self.mutual_information() / mean).min(1.0) }
+    }
+
+    /// The mutual information in nats that random labelings with groups of the same sizes share on
+    /// average, MATH.md (17.2).
+    pub fn expected_mutual_information(&self) -> f64 {
+        expected_mutual_information(&self.first, &self.second, self.rows)
+    }
+
+    /// The mutual information less that of chance, relative to its maximum: 1 for equal partitions
+    /// and 0 on average for random labelings. MATH.md (17.1); Vinh, Epps and Bailey, JMLR 11 (2010)
+    /// 2837, with the arithmetic mean of the entropies.
+    ///
+    /// Use it in place of [`Self::normalized_mutual_information`] to compare labelings with
+    /// different numbers of groups, of which the one with more groups shares more by chance.
+    ///
+    /// ```
+    /// use vmfkit::metrics::Agreement;
+    /// let halves = Agreement::new(&[0, 0, 1, 1], &[0, 1, 0, 1])?;
+    /// assert!((halves.adjusted_mutual_information() + 0.5).abs() < 1e-12);
+    /// # Ok::<(), vmfkit::Error>(())
+    /// ```
+    pub fn adjusted_mutual_information(&self) -> f64 {
+        // Partitions into one group, or into groups of one row, share nothing and differ in nothing.
+        let is_trivial = |sizes: &[u64]| sizes.len() <= 1 || sizes.len() as u64 == self.rows;
+        if self.first.len() == self.second.len() && is_trivial(&self.first) {
+            return 1.0;
+        }
+        let expected = self.expected_mutual_information();
+        let most = 0.5 * (entropy(&self.first) + entropy(&self.second)) - expected;
+        // Rounding must not turn a maximum of 0 into a large score.
+        let most = most.signum() * most.abs().max(f64::EPSILON);
+        (self.mutual_information() - expected) / most
     }
 
     /// From 0 to 1; it is 1 if every cluster (second) contains rows of only one class (first).
