@@ -14,9 +14,10 @@ use crate::start::{self, Start};
 use crate::train::{Fit, Status};
 use std::ops::ControlFlow;
 
-/// The most multiplications of one pass of a fit that is repeated for its p-values, half a second
-/// of work on one core: larger fits rarely have too few rows, and would take too long.
-const CROSS_FIT_WORK: usize = 1 << 29;
+/// The most multiplications of one pass of a fit that is repeated for its p-values, a tenth of a
+/// second of work on one core. Larger fits would take too long ten times, and few of them have too
+/// few rows.
+const CROSS_FIT_WORK: usize = 1 << 27;
 
 impl Fitter<'_> {
     /// Calibrates the fit of rows in memory, or of a source of which a sample may be left from the
