@@ -8,7 +8,7 @@
 # make fuzz            malformed files, MINUTES for each reader
 # make out-of-core     a fit of a file of 20 GB in the folder SCRATCH
 .DELETE_ON_ERROR:
-.PHONY: test test-32-bit test-python run-python-tests test-torch wheel lint compare compare-kernels compare-builds compare-python compare-images quality bench fuzz out-of-core
+.PHONY: test test-32-bit test-python run-python-tests test-torch wheel lint compare compare-kernels compare-builds compare-python compare-images quality calibration bench fuzz out-of-core
 
 VENV := .venv
 PYTHON := $(VENV)/bin/python
@@ -125,6 +125,11 @@ compare-images: $(VENV)-torch/ready
 quality: $(VENV)/compare-ready
 	cargo build --release -p compare --locked
 	$(PYTHON) compare/quality.py $(RELEASE)/compare $(VMFKIT_DATA) --output docs/quality.md
+
+# docs/calibration.md and its picture, from the labelled data sets in the folder VMFKIT_DATA.
+calibration: $(VENV)/compare-ready
+	cargo build --release -p compare --locked
+	$(PYTHON) compare/calibration.py $(RELEASE)/compare $(VMFKIT_DATA) --output docs/calibration.md --image docs/images/reliability.svg
 
 bench:
 	cargo bench -p vmfkit -p vmfkit-special

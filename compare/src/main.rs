@@ -3,6 +3,9 @@
 //! `values` answers points read from standard input; `time`, `sample` and `mixture-times` measure
 //! one round of the clock.
 
+mod calibration;
+mod families;
+mod family_fits;
 #[cfg(feature = "kernels")]
 mod kernels;
 mod mixture;
@@ -11,6 +14,7 @@ mod quality;
 mod sampler;
 mod selection;
 mod special;
+mod stored;
 
 use clap::{Parser, Subcommand};
 
@@ -38,6 +42,9 @@ enum What {
     /// Fits labelled rows of a folder in every way, and prints how well each finds the classes, as
     /// JSON lines.
     Quality(quality::Options),
+    /// Measures calibrated probabilities and p-values; driven by calibration.py.
+    #[command(subcommand)]
+    Calibration(calibration::What),
     /// Measures the criteria for the number of components on families with known components, as JSON
     /// lines.
     Selection(selection::Options),
@@ -54,6 +61,7 @@ fn main() -> anyhow::Result<()> {
         What::Sample(options) => sampler::print_rates(&options),
         What::MixtureTimes(options) => mixture::print_times(&options),
         What::Quality(options) => quality::print_agreement(&options),
+        What::Calibration(what) => calibration::run(&what),
         What::Selection(options) => selection::print_curves(&options),
         #[cfg(feature = "kernels")]
         What::Kernels(options) => kernels::print_table(&options),

@@ -1,8 +1,8 @@
 //! How well every way of fitting finds the classes of labelled rows, all from the same starts.
 
-use crate::npy::{self, Values};
+use crate::stored::{Stored, labels};
 use clap::Args;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 use vmfkit::metrics::Agreement;
 use vmfkit::train::{Adam, Annealing, Baseline, Em, Fit, Stop, Trainer};
@@ -31,9 +31,7 @@ const WITHOUT_SEARCH: &str = "EM, without its search";
 pub fn print_agreement(options: &Options) -> anyhow::Result<()> {
     let rows = Stored::read(&options.folder)?;
     let block = rows.block()?;
-    let Values::I64(labels) = npy::read(&options.folder, "labels")?.values else {
-        anyhow::bail!("labels must be i8");
-    };
+    let labels = labels(&options.folder)?;
     for seed in 0..options.seeds {
         compare(options, &block, &labels, seed)?;
     }
@@ -116,37 +114,4 @@ fn assigned(mixture: &Mixture, block: &RowBatch) -> anyhow::Result<Vec<i64>> {
     let mut found = vec![0; block.len()];
     mixture.assign_into(block, &mut found)?;
     Ok(found.into_iter().map(i64::from).collect())
-}
-
-/// The rows of a folder.
-enum Stored {
-    Dense { dim: usize, values: Vec<f32> },
-    Sparse { dim: usize, starts: Vec<usize>, columns: Vec<u32>, values: Vec<f32> },
-}
-
-impl Stored {
-    fn read(folder: &Path) -> anyhow::Result<Self> {
-        let floats = |values| if let Values::F32(values) = values { Ok(values) } else { Err(anyhow::anyhow!("rows must be f4")) };
-        if folder.join("x.npy").exists() {
-            let rows = npy::read(folder, "x")?;
-            return Ok(Stored::Dense { dim: rows.shape[1], values: floats(rows.values)? });
-        }
-        let whole = |name: &str| match npy::read(folder, name)?.values {
-            Values::I64(values) => Ok(values),
-            _ => Err(anyhow::anyhow!("{name} must be i8")),
-        };
-        Ok(Stored::Sparse {
-            dim: usize::try_from(whole("dim")?[0])?,
-            starts: whole("starts")?.into_iter().map(usize::try_from).collect::<Result<_, _>>()?,
-            columns: whole("columns")?.into_iter().map(u32::try_from).collect::<Result<_, _>>()?,
-            values: floats(npy::read(folder, "values")?.values)?,
-        })
-    }
-
-    fn block(&self) -> vmfkit::Result<RowBatch<'_>> {
-        match self {
-            Stored::Dense { dim, values } => RowBatch::new(*dim, values),
-            Stored::Sparse { dim, starts, columns, values } => RowBatch::sparse(*dim, starts, columns, values),
-        }
-    }
 }

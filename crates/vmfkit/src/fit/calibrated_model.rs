@@ -35,8 +35,9 @@ impl CalibrationRows {
     /// Use it for mixtures without a calibration: those of a
     /// [distributed fit](crate::fit::parts), of earlier versions, of [`Fitter::calibrate`]`(false)`
     /// and of arrays; and to replace a calibration by one of held-out rows. After a distributed fit,
-    /// the result is that of [`Fitter::fit_source`] with the same rows. The rows are read once, and
-    /// as many are held in memory as the fit would [sample](Fitter::sample_rows).
+    /// the result is that of [`Fitter::fit_source`] with the same rows, except that a fit of few rows
+    /// may be repeated on parts of them for its p-values, which no model file can be. The rows are
+    /// read once, and as many are held in memory as the fit would [sample](Fitter::sample_rows).
     ///
     /// `should_cancel` is called after every batch; `None` is returned if it breaks.
     ///
@@ -88,7 +89,7 @@ impl CalibrationRows {
             labels: None,
         };
         let table = match self {
-            Self::OfFit => evidence.outlier_table(&sample)?,
+            Self::OfFit => evidence.outlier_scores(&sample)?.table()?,
             Self::HeldOut => OutlierTable::held_out(mixture, &sample)?,
         };
         Ok(Some((evidence.calibration(&sample)?, table)))

@@ -70,7 +70,7 @@ impl HalfFits {
 }
 
 /// Fits some of the rows; `None` if it was cancelled.
-fn fit_some(
+pub(super) fn fit_some(
     fitter: &Fitter,
     batch: &RowBatch,
     rows: &[usize],

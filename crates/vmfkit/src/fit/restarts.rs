@@ -102,7 +102,7 @@ impl<'a> Fitter<'a> {
             }
         }
         let fit = Fit { settings: self.settings(source.dim()), ..best.expect("at least one restart") };
-        self.calibrated(fit, source, memory, sample)
+        self.calibrated(fit, source, memory, sample, callbacks.progress.as_deref_mut())
     }
 
     /// Whether a checkpoint belongs to this fit and these rows, of which it returns what it knows.

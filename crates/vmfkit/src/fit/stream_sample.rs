@@ -66,7 +66,7 @@ impl StreamSample {
         match &self.kept {
             Some(kept) if !kept.is_empty() => {
                 let sample = kept.clone().into_sample()?;
-                let (calibration, outlier_table) = (evidence.calibration(&sample)?, evidence.outlier_table(&sample)?);
+                let (calibration, outlier_table) = (evidence.calibration(&sample)?, evidence.outlier_scores(&sample)?.table()?);
                 Ok(Fit { calibration: Some(calibration), outlier_table: Some(outlier_table), ..fit })
             }
             _ => Ok(fit),

@@ -9,7 +9,7 @@ use vmfkit::outlier::{OutlierScope, OutlierTable};
 use vmfkit::start::known_labels::KnownLabels;
 use vmfkit::store::model::{Description, from_bytes, to_bytes};
 use vmfkit::train::Fit;
-use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Maximisation, Mixture, RowBatch, VonMisesFisher};
+use vmfkit::{ConcentrationEstimator, ConcentrationPolicy, Maximisation, Mixture, RowBatch, Start, VonMisesFisher};
 
 /// Rows and the component of each.
 pub struct Family {
@@ -186,6 +186,45 @@ fn conformal_p_values_hold_on_fresh_rows() {
             }
         }
     }
+}
+
+#[test]
+fn p_values_hold_where_single_rows_keep_components_in_place() {
+    // 100 rows for each component in 384 dimensions, with so much noise that EM finds what is not
+    // there: scores of the rows of the fit are cross-fitted.
+    let family = well_specified(384, 10, 0.15, 5000, 21);
+    let rows = family.batch(0, 1000);
+    let fit = Fitter::new(10).seed(1).fit(&rows).unwrap();
+    let rate = |fit: &Fit| {
+        let table = fit.outlier_table.as_ref().unwrap();
+        let p_values = table.p_values(&fit.mixture, &family.batch(1000, 5000), OutlierScope::Overall).unwrap();
+        p_values.iter().filter(|p| **p <= 0.1).count() as f64 / 4000.0
+    };
+    // Three standard errors of table and new rows.
+    let error = 3.0 * (0.09f64 * (1.0 / 1000.0 + 1.0 / 4000.0)).sqrt();
+    assert!(rate(&fit) <= 0.1 + error && rate(&fit) + error >= 0.07, "{}", rate(&fit));
+    // The closed form alone is not enough.
+    let uncalibrated = Fitter::new(10).seed(1).calibrate(false).fit(&rows).unwrap();
+    let closed_form = uncalibrated.calibrated(&rows, &Maximisation::new()).unwrap();
+    assert!(rate(&closed_form) > 0.1 + error, "{}", rate(&closed_form));
+    // Equal rows give equal tables, and a start by labels of all rows cannot be repeated with fewer.
+    assert_eq!(Fitter::new(10).seed(1).fit(&rows).unwrap().outlier_table, fit.outlier_table);
+    let labels: Vec<u32> = family.labels[..1000].to_vec();
+    assert!(Fitter::new(10).start(Start::Labels(labels)).fit(&rows).unwrap().outlier_table.is_some());
+}
+
+#[test]
+fn components_with_few_rows_have_probabilities_that_are_not_far_too_low() {
+    let family = noise_in_few_dimensions(128, 30, 150, 0.5, 6000, 31);
+    let fit = Fitter::new(150).seed(1).fit(&family.batch(0, 1500)).unwrap();
+    let calibration = fit.calibration.as_ref().unwrap();
+    // 10 rows for each component: five neighbours could not all be in it.
+    let fresh = family.batch(1500, 6000);
+    let largest = calibration.summarise(&fit.mixture, &fresh, 1).unwrap();
+    let mean = largest.ranks[0].responsibilities.iter().sum::<f64>() / 4500.0;
+    let found = largest.ranks[0].components.clone();
+    let agreement = Agreement::new(&family.labels[1500..], &found).unwrap().adjusted_rand_index();
+    assert!(agreement > 0.9 && mean > 0.9, "{agreement} {mean} {}", calibration.temperature);
 }
 
 #[test]
