@@ -66,7 +66,7 @@ fn clusters_are_labelled_without_another_fit() {
 
     // The cluster of a row is that of its component; its probability is a sum.
     let tree = workspace.run("tree m.safetensors --clusters 4 --json").json();
-    let mut of_component = vec![0; 9];
+    let mut of_component = [0; 9];
     for cluster in tree["clusters"].as_array().unwrap() {
         for component in numbers(&cluster["components"]) {
             of_component[component as usize] = cluster["cluster"].as_u64().unwrap();
