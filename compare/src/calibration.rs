@@ -162,8 +162,9 @@ fn judge(fit: &Fit, rows: &RowBatch, law: bool, path: &Path) -> anyhow::Result<(
 
 /// A fit without calibration, and the calibration of its result: both in the same run.
 fn print_time(rows: usize, dim: usize, components: usize) -> anyhow::Result<()> {
-    // An eighth of the dimensions has most of the noise, so that neighbours are searched.
-    let spec = Spec { rows, fresh: 0, ..Spec::new(dim, components, Noise::Common(dim / 8, 1.0), 1) };
+    // Noise lies in an eighth of the dimensions, so that neighbours are searched, and is long enough
+    // for components to overlap: like embeddings, such rows take more than a few passes.
+    let spec = Spec { rows, fresh: 0, ..Spec::new(dim, components, Noise::Common(dim / 8, 2.0), 1) };
     let family = spec.draw()?;
     let batch = family.batch(0, rows)?;
     let fitter = Fitter::new(components).calibrate(false);

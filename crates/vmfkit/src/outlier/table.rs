@@ -54,9 +54,9 @@ impl std::str::FromStr for OutlierScope {
 /// P(p <= a) <= a for every a. [`Self::held_out`] makes such a table.
 ///
 /// A fit makes a table without holding rows out: each row of a sample is scored by the mixture as
-/// its last M step would have left it without that row ([leave-one-out](Self)). The other rows
-/// still saw it, through one EM step, so the guarantee is approximate; docs/outliers.md has measured
-/// rates.
+/// its last M step would have left it without that row, in closed form. If single rows keep
+/// components in place, the fit is repeated without a tenth of the rows at a time instead. The
+/// guarantee is approximate; docs/calibration.md has measured rates.
 ///
 /// The table keeps about 1,200 points, all of the smallest scores among them. Between points the
 /// larger p-value is returned, which is at most 0.5 % too large.
