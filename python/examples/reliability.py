@@ -2,7 +2,7 @@
 
     vmf demo --questions questions.parquet
     vmf fit questions.parquet -k 77 --json > fit.json
-    python python/examples/reliability.py fit.json docs/images/reliability.svg
+    python python/examples/reliability.py fit.json reliability.svg
 
 Needs matplotlib.
 """

@@ -12,6 +12,9 @@ use vmfkit::ConcentrationPolicy;
 use vmfkit::fit::select::{Candidate, Criterion, Recommendation, Selection, best, recommend};
 use vmfkit::train::Stop;
 
+/// The candidates and the recommendation, if there is one.
+type Selected<'py> = (Vec<Bound<'py, PyDict>>, Option<Bound<'py, PyDict>>);
+
 /// Fits all candidates. Each is returned as a dictionary with its `fit` and its criteria; `best` lists the criteria by which it is the best
 /// of its policy. The second dictionary, or None, is the recommendation for the first policy, with the `position` of its candidate.
 /// `progress(done, components)` is called after each fit, and again after its comparison with fits of halves.
@@ -39,7 +42,7 @@ pub fn select<'py>(
     seed: u64,
     normalize: bool,
     threads: Option<usize>,
-) -> PyResult<(Vec<Bound<'py, PyDict>>, Option<Bound<'py, PyDict>>)> {
+) -> PyResult<Selected<'py>> {
     let criterion: Criterion = parsed(criterion)?;
     let policies: Vec<ConcentrationPolicy> = policies.iter().map(|text| parsed(text)).collect::<PyResult<_>>()?;
     let rows = Rows::of(rows, normalize)?;

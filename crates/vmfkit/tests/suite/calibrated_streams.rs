@@ -133,7 +133,7 @@ fn streams_without_calibration_and_without_rows_have_none() {
     assert_eq!(calibrated(&stream).calibration, None);
     // One component, rows of weight 0, equal rows.
     let mut one = Fitter::new(1).stream().unwrap();
-    one.update(&family.batch(0, 100).with_weights(&[[0.0, 1.0].repeat(50), Vec::new()].concat()).unwrap()).unwrap();
+    one.update(&family.batch(0, 100).with_weights([0.0, 1.0].repeat(50)).unwrap()).unwrap();
     assert_eq!(calibrated(&one).calibration.unwrap().basis, Basis::OneComponent);
     let mut equal = Fitter::new(2).stream().unwrap();
     equal.update(&RowBatch::new(24, &family.rows[..24].repeat(60)).unwrap()).unwrap();
