@@ -250,6 +250,43 @@ def probabilities(tool):
     yield ""
 
 
+def second_opinion(tool):
+    yield "## Neighbours or independent fits"
+    yield ""
+    yield "A cross-fit (`CrossFit`) chooses the temperature with fits of two halves instead: a probability is that"
+    yield "of an independent fit putting the row into the same cluster. Its error is judged on another pair of"
+    yield "fits. *Right* is as above, under one fit of all rows. Shared clusters: what two fits have in common, as"
+    yield "a number of equally large clusters."
+    yield ""
+    yield "| set | temperature by | temperature | its own error, before and after | calibration error of *right* | ROC area of *right* | shared clusters | seconds |"
+    yield "|---|---|---|---|---|---|---|---|"
+    areas = {"neighbours": [], "cross-fit": []}
+    for name, components in WHERE.items():
+        found = None if name == "news20-tfidf" else load(tool.data, name, tool.scratch)
+        if found is None:
+            continue
+        rows, labels = dense(found[0]), found[1].astype(np.int64)
+        folder = tool.scratch / f"all-{name}"
+        write(folder / "fit", rows, labels)
+        fit = tool.clusters(folder, components, "--cross-fit")
+        cross, ours = fit["cross_fit"], rows_of(folder / "fit.f64")
+        right = majority_right(ours[:, COMPONENT].astype(np.int64), labels)
+        own = [sum(f * abs(p - c) for f, p, c in fit[kind]) for kind in ("raw", "calibrated")]
+        probability = np.fromfile(folder / "cross_fit.f64")
+        for by, at, errors, chosen, shared, seconds in (
+            ("neighbours", fit["temperature"], own, ours[:, CALIBRATED], "", fit["seconds"]),
+            ("cross-fit", cross["temperature"], [cross["raw"], cross["calibrated"]], probability, f"{cross['shared_clusters']:.1f}", cross["seconds"]),
+        ):
+            area = roc_auc_score(right, chosen)
+            areas[by].append(area)
+            yield f"| {name} | {by} | {at:.1f} | {errors[0]:.3f}, {errors[1]:.3f} | {calibration_error(chosen, right):.3f} | {area:.3f} | {shared} | {seconds:.1f} |"
+    yield ""
+    means = {by: np.mean(area) for by, area in areas.items() if area}
+    yield "Mean ROC area: " + ", ".join(f"{mean:.3f} by {by}" for by, mean in means.items()) + ". The seconds of neighbours are those of the whole fit."
+    yield "Neighbours are the default: they need no further fit, and components from labels show that they hold."
+    yield ""
+
+
 def draw(path, probabilities, right):
     """The reliability diagram of banking77, by neighbours, readable on light and dark pages."""
     import matplotlib
@@ -301,6 +338,7 @@ def page(tool, image):
     yield from with_labels(tool, image)
     yield from families(lines)
     yield from probabilities(tool)
+    yield from second_opinion(tool)
     yield from conformal_of_families(lines)
     yield from conformal(tool)
     yield from outliers(tool)

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use vmfkit::calibrate::{Calibration, Reliability};
+use vmfkit::fit::cross_fit::CrossFit;
 use vmfkit::outlier::{OutlierScope, OutlierTest};
 use vmfkit::start::known_labels::KnownLabels;
 use vmfkit::train::Fit;
@@ -54,6 +55,9 @@ pub struct Clusters {
     /// Also p-values by the law of the model.
     #[arg(long)]
     law: bool,
+    /// Also probabilities of FOLDER/fit at the temperature of a cross-fit.
+    #[arg(long)]
+    cross_fit: bool,
 }
 
 pub fn run(what: &What) -> anyhow::Result<()> {
@@ -123,8 +127,9 @@ fn clusters(options: &Clusters) -> anyhow::Result<()> {
     }
     let table = fit.outlier_table.as_ref().expect("fits have a table unless stopped");
     let found = calibration(&fit);
+    let cross_fit = if options.cross_fit { cross_fit(&fit, options, &rows)? } else { "null".to_owned() };
     println!(
-        "{{\"seconds\":{seconds},\"temperature\":{},\"dispersion\":{},\"basis\":\"{}\",\"table_rows\":{},\"raw\":{},\"calibrated\":{}}}",
+        "{{\"cross_fit\":{cross_fit},\"seconds\":{seconds},\"temperature\":{},\"dispersion\":{},\"basis\":\"{}\",\"table_rows\":{},\"raw\":{},\"calibrated\":{}}}",
         found.temperature,
         found.dispersion,
         found.basis.name(),
@@ -133,6 +138,26 @@ fn clusters(options: &Clusters) -> anyhow::Result<()> {
         bins(&found.calibrated),
     );
     Ok(())
+}
+
+/// Fits halves of the rows, writes the probabilities of the rows at the temperature that predicts
+/// where an independent fit puts them, and returns what was found as JSON.
+fn cross_fit(fit: &Fit, options: &Clusters, rows: &RowBatch) -> anyhow::Result<String> {
+    let clock = Instant::now();
+    let found = CrossFit::new(&Fitter::new(options.components), rows, options.seed)?;
+    let seconds = clock.elapsed().as_secs_f64();
+    let mut calibration = calibration(fit).clone();
+    calibration.temperature = found.temperature;
+    let summary = calibration.summarise(&fit.mixture, rows, 1)?;
+    write(&options.folder.join("cross_fit.f64"), summary.ranks[0].responsibilities.iter().copied())?;
+    Ok(format!(
+        "{{\"seconds\":{seconds},\"temperature\":{},\"raw\":{},\"calibrated\":{},\"agreement\":{},\"shared_clusters\":{}}}",
+        found.temperature,
+        found.raw.error(),
+        found.calibrated.error(),
+        found.agreement,
+        found.shared_clusters(),
+    ))
 }
 
 /// A reliability table as JSON: fraction, probability and confirmed fraction of each bin.

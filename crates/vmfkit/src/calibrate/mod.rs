@@ -26,6 +26,7 @@ use crate::tensor_file::{Contents, File, excerpt};
 use distinct::Distinct;
 use leave_one_out::LeaveOneOut;
 use neighbours::{Neighbours, nearest_neighbours};
+use rayon::prelude::*;
 use temperature::Targets;
 
 /// The most rows whose neighbours are searched, since time grows with their square.
@@ -248,25 +249,32 @@ impl Evidence<'_> {
         let mut scored = Vec::with_capacity(sample.len());
         let (mut logits, mut shift, mut changed) = (Vec::new(), 0.0, 0);
         let fitted = components - usize::from(self.mixture.has_background());
+        // Its score, whether its component changed, and by how much its score did.
+        let score_row = |row: usize, logits: &mut [f64]| {
+            let weight = sample.weights().map_or(1.0, |weights| weights[row]);
+            let total = ln_sum_exp(logits);
+            let before = logits.to_vec();
+            let component = self.labels.map(|labels| labels[row] as usize).or(self.is_hard.then(|| first_largest(&before)));
+            without.correct(logits, weights(row), |k| match component {
+                Some(component) => f64::from(u8::from(k == component)),
+                None => (before[k] - total).exp(),
+            });
+            let found = folds::score(self.mixture, logits, weight);
+            // The background is last and is nobody's component.
+            let has_changed = found.component as usize != first_largest(&before[..fitted]);
+            let is_finite = found.score > f64::MIN;
+            let shift = if is_finite { folds::score(self.mixture, &before, weight).score - found.score } else { 0.0 };
+            (found, has_changed, shift)
+        };
         for from in (0..sample.len()).step_by(rows) {
             let part = sample.slice(from, (from + rows).min(sample.len()));
             logits.resize(part.len() * components, 0.0);
             self.mixture.for_each_row(&part, components, &mut logits, |found, out| out.copy_from_slice(found))?;
-            for (row, logits) in (from..).zip(logits.chunks_exact_mut(components)) {
-                let weight = sample.weights().map_or(1.0, |weights| weights[row]);
-                let total = ln_sum_exp(logits);
-                let before = logits.to_vec();
-                let component = self.labels.map(|labels| labels[row] as usize).or(self.is_hard.then(|| first_largest(&before)));
-                without.correct(logits, weights(row), |k| match component {
-                    Some(component) => f64::from(u8::from(k == component)),
-                    None => (before[k] - total).exp(),
-                });
-                let found = folds::score(self.mixture, logits, weight);
-                // The background is last and is nobody's component.
-                changed += usize::from(found.component as usize != first_largest(&before[..fitted]));
-                if found.score > f64::MIN {
-                    shift += folds::score(self.mixture, &before, weight).score - found.score;
-                }
+            let of_rows = logits.par_chunks_exact_mut(components).enumerate();
+            let of_rows: Vec<_> = of_rows.map(|(row, logits)| score_row(from + row, logits)).collect();
+            for (found, has_changed, difference) in of_rows {
+                changed += usize::from(has_changed);
+                shift += difference;
                 scored.push(found);
             }
         }
@@ -308,7 +316,7 @@ impl Evidence<'_> {
     }
 
     /// The weight of each row of the sample in the fit.
-    fn row_weights<'s>(&self, sample: &'s RowBatch) -> impl Fn(usize) -> f64 + 's {
+    fn row_weights<'s>(&self, sample: &'s RowBatch) -> impl Fn(usize) -> f64 + Sync + 's {
         let row_weight = self.row_weight;
         move |row| row_weight.unwrap_or_else(|| sample.weights().map_or(1.0, |weights| weights[row]))
     }
