@@ -6,6 +6,7 @@ use crate::calibrate::folds::{FOLDS, folds};
 use crate::calibrate::{Evidence, OutlierScores};
 use crate::error::Result;
 use crate::m_step::Maximisation;
+use crate::outlier::OutlierTable;
 use crate::reservoir::Reservoir;
 use crate::rows::RowBatch;
 use crate::sampler::Stream;
@@ -59,17 +60,30 @@ impl Fitter<'_> {
         }
     }
 
-    /// [`Fit::calibrated`], with cross-fitted scores where the closed form is not exact enough.
+    /// [`Fit::calibrated`], with [`Self::outlier_table`].
     fn calibrated_with(&self, fit: Fit, sample: &RowBatch, how: &Maximisation, should_cancel: &ShouldCancel) -> Result<Fit> {
         let mut buffer = RowBatch::default();
         let sample = &sample.validated_slice(0, sample.len(), &mut buffer)?;
         let evidence = fit.evidence(sample, None, how, None);
         let calibration = evidence.calibration(sample)?;
+        let outlier_table = self.outlier_table(&evidence, sample, fit.rows, should_cancel)?;
+        Ok(Fit { calibration: Some(calibration), outlier_table: Some(outlier_table), ..fit })
+    }
+
+    /// The outlier table of a fit of this many rows, with cross-fitted scores where the closed form is
+    /// not exact enough.
+    pub(super) fn outlier_table(
+        &self,
+        evidence: &Evidence,
+        sample: &RowBatch,
+        rows: u64,
+        should_cancel: &ShouldCancel,
+    ) -> Result<OutlierTable> {
         let mut scores = evidence.outlier_scores(sample)?;
-        if scores.is_rough && sample.len() as u64 >= fit.rows && self.can_cross_fit(sample) {
+        if scores.is_rough && sample.len() as u64 >= rows && self.can_cross_fit(sample) {
             self.cross_fit(sample, &mut scores, should_cancel)?;
         }
-        Ok(Fit { calibration: Some(calibration), outlier_table: Some(scores.table()?), ..fit })
+        scores.table()
     }
 
     /// Whether the fit can be repeated with nine tenths of the rows, in reasonable time.

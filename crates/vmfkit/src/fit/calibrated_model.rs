@@ -4,15 +4,14 @@ use super::Fitter;
 use super::calibrated::is_hard;
 use crate::calibrate::{Calibration, Evidence};
 use crate::error::{Error, Result};
-use crate::m_step::{ConcentrationPolicy, Maximisation};
 use crate::mixture::Mixture;
 use crate::outlier::OutlierTable;
 use crate::reservoir::Reservoir;
 use crate::rows::RowBatch;
-use crate::settings::Settings;
 use crate::source::Source;
 use crate::store::model::Description;
 use std::ops::ControlFlow;
+use std::sync::Mutex;
 
 /// What the rows are that a mixture is calibrated with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,9 +34,8 @@ impl CalibrationRows {
     /// Use it for mixtures without a calibration: those of a
     /// [distributed fit](crate::fit::parts), of earlier versions, of [`Fitter::calibrate`]`(false)`
     /// and of arrays; and to replace a calibration by one of held-out rows. After a distributed fit,
-    /// the result is that of [`Fitter::fit_source`] with the same rows, except that a fit of few rows
-    /// may be repeated on parts of them for its p-values, which no model file can be. The rows are
-    /// read once, and as many are held in memory as the fit would [sample](Fitter::sample_rows).
+    /// the result is that of [`Fitter::fit_source`] with the same rows. The rows are read once, and as
+    /// many are held in memory as the fit would [sample](Fitter::sample_rows).
     ///
     /// `should_cancel` is called after every batch; `None` is returned if it breaks.
     ///
@@ -65,13 +63,13 @@ impl CalibrationRows {
         mixture: &Mixture,
         description: &Description,
         source: &mut dyn Source,
-        should_cancel: &mut dyn FnMut(u64) -> ControlFlow<()>,
+        should_cancel: &mut (dyn FnMut(u64) -> ControlFlow<()> + Send),
     ) -> Result<Option<(Calibration, OutlierTable)>> {
         let (expected, found) = (mixture.dim(), source.dim());
         if expected != found {
             return Err(Error::DimensionMismatch { expected, found });
         }
-        let fitter = fitter_of(mixture, description);
+        let fitter = Fitter::of_model(mixture, description);
         let Some((sample, rows, weight)) = fitter.sampled(source, should_cancel)? else { return Ok(None) };
         let of_fit = self == Self::OfFit;
         // A mixture that was not fitted, or by a program that does not say to what.
@@ -89,7 +87,11 @@ impl CalibrationRows {
             labels: None,
         };
         let table = match self {
-            Self::OfFit => evidence.outlier_scores(&sample)?.table()?,
+            Self::OfFit => {
+                let should_cancel = Mutex::new(should_cancel);
+                let ask = || should_cancel.lock().expect("no callback panics")(sample.len() as u64);
+                fitter.outlier_table(&evidence, &sample, rows, &ask)?
+            }
             Self::HeldOut => OutlierTable::held_out(mixture, &sample)?,
         };
         Ok(Some((evidence.calibration(&sample)?, table)))
@@ -107,7 +109,7 @@ impl OutlierTable {
         source: &mut dyn Source,
         should_cancel: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<Option<Self>> {
-        let fitter = fitter_of(mixture, &Description::default());
+        let fitter = Fitter::of_model(mixture, &Description::default());
         let sampled = fitter.sampled(source, should_cancel)?;
         sampled.map(|(sample, ..)| Self::held_out(mixture, &sample)).transpose()
     }
@@ -136,29 +138,4 @@ impl Fitter<'_> {
         let rows = reservoir.seen();
         Ok(Some((reservoir.into_sample()?, rows, weight)))
     }
-}
-
-/// The fitter of a model file; one with the settings that the file has, if they are not all that a
-/// fitter needs.
-fn fitter_of(mixture: &Mixture, description: &Description) -> Fitter<'static> {
-    let mut settings: Settings = description.settings.clone();
-    let Description { method, policy, estimator, seed, .. } = description;
-    for (name, text) in [("method", method), ("policy", policy), ("estimator", estimator), ("seed", &seed.to_string())] {
-        if !text.is_empty() {
-            settings.set(name, text);
-        }
-    }
-    if let Ok(fitter) = Fitter::of_settings(&settings) {
-        return fitter;
-    }
-    let fitted = mixture.components().len() - usize::from(mixture.has_background());
-    let mut how = Maximisation::new().policy(policy.parse().unwrap_or(ConcentrationPolicy::Free));
-    if let Ok(estimator) = estimator.parse() {
-        how = how.estimator(estimator);
-    }
-    if let Some(dispersion) = settings.dispersion() {
-        how = how.dispersion(dispersion);
-    }
-    how = how.fixed_weights(settings.get("fixed_weights") == Some("true"));
-    Fitter::new(fitted).seed(*seed).maximisation(how)
 }
