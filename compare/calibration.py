@@ -150,7 +150,7 @@ def conformal_of_families(lines):
                 high, low, tests = high + too_high, low + too_low, tests + len(rates)
             yield f"| {title} ({len(rates)}) | {level} | {np.mean(rates):.4f} | {min(rates):.4f}, {max(rates):.4f} | {too_high} | {too_low} |"
     yield ""
-    yield f"Conformal: {high} of {tests} rates too high ({0.00135 * tests:.1f} expected by chance), {low} too low: {verdict(high == 0 and low == 0)} on every set."
+    yield f"Conformal: {high} of {tests} rates too high ({0.00135 * tests:.1f} expected if every rate is right), {low} too low: {verdict(high == 0 and low == 0)} on every set."
     yield "Within a component of n rows the smallest p-value is 1/(n + 1), so components with fewer than 1,000"
     yield "rows flag nothing at 0.001: rates are below the level there, never above."
     yield ""

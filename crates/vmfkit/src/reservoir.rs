@@ -118,8 +118,8 @@ impl Reservoir {
         Ok(())
     }
 
-    /// Goes on with random numbers of another seed, so that a reservoir can be saved without the state of
-    /// its generator.
+    /// Continues with random numbers of another seed, so that a reservoir can be saved without the state
+    /// of its generator.
     pub(crate) fn reseed(&mut self, seed: u64) {
         self.rng = generator(seed);
     }

@@ -1,4 +1,4 @@
-//! The mutual information that two labelings share by chance.
+//! The mutual information that two random labelings are expected to share.
 
 use std::collections::BTreeMap;
 

@@ -107,7 +107,7 @@ impl Agreement {
     /// 2837, with the arithmetic mean of the entropies.
     ///
     /// Use it in place of [`Self::normalized_mutual_information`] to compare labelings with
-    /// different numbers of groups, of which the one with more groups shares more by chance.
+    /// different numbers of groups, of which the one with more groups shares more at random.
     ///
     /// ```
     /// use vmfkit::metrics::Agreement;
