@@ -79,7 +79,7 @@ pub enum Command {
     Fit(Box<fit::Fit>),
     /// Test hypotheses about mean directions, concentrations, uniformity and symmetry
     Test(Box<test::Test>),
-    /// Compare numbers of components by AIC, BIC, ICL and held-out rows
+    /// Recommend a number of components, and compare them by several criteria
     Select(select::Select),
     /// Write the most probable component, ln density and p-value of each row
     Assign(Box<assign::Assign>),

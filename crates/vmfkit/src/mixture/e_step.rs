@@ -40,7 +40,7 @@ const NEAR_NUMBERS: usize = 1 << 21;
 
 /// Bytes of statistics of chunks that wait for a slow worker. Chunks with few components take
 /// microseconds, so a worker that is suspended for a time slice delays no other.
-const UNMERGED_BYTES: usize = 8 << 20;
+const UNMERGED_BYTES: usize = 2 << 20;
 
 /// The statistics of the rows of a pass under a mixture, from batches of any size.
 ///
@@ -404,7 +404,7 @@ mod tests {
     /// A thread that the system suspends must not let the others fill the memory.
     #[test]
     fn the_statistics_of_few_chunks_wait_for_a_slow_worker() {
-        assert_eq!(most_unmerged(10 * 100, 2), 1048);
+        assert_eq!(most_unmerged(10 * 100, 2), 262);
         assert_eq!(most_unmerged(2 * 200_000, 2), 4);
         assert_eq!(most_unmerged(0, 1), UNMERGED_BYTES as u64);
         let mixture = pair();

@@ -33,7 +33,7 @@ All rows are read into memory. The criterion auto decides by the dispersion of t
 the model (at most 1.5), bic recommends a number; if not, every likelihood prefers ever more
 components, and shared-information recommends one. For each policy and criterion, a star marks the
 best value:
-  shared-information  what fits of two halves of the rows share, in nats, less chance; the table has
+  shared-information  information common to fits of two halves, in nats, less chance; the table has
                       its exponential as a number of equally large clusters
   stability           adjusted Rand index of these fits; few large clusters are nearly always stable
   neighbours          adjusted mutual information of the components of rows and of their neighbours
