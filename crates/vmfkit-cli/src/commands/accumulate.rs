@@ -4,7 +4,7 @@ use crate::args::rows::LimitedRowArguments;
 use crate::args::{FITTING, OUTPUT, ReportArguments};
 use crate::files::Files;
 use crate::files::output::{self, Output};
-use crate::files::row_memory::{ExtraMemory, WAITING_MEMORY};
+use crate::files::row_memory::ExtraMemory;
 use crate::files::row_source::RowSource;
 use crate::files::state;
 use crate::report::progress::Progress;
@@ -63,7 +63,7 @@ impl Accumulate {
         // Statistics of each thread, of a block and of the part.
         let extra = |rows: &DataSource| {
             let model = 8 * components * rows.dim() as u64;
-            ExtraMemory { fixed: 6 * model + WAITING_MEMORY, per_thread: 3 * model, ..ExtraMemory::default() }
+            ExtraMemory { fixed: 6 * model, per_thread: 3 * model, ..ExtraMemory::default() }
         };
         let mut source = self.rows.limited().without_ids().open(extra)?;
         let mut file = Output::create(&self.output)?;

@@ -16,8 +16,6 @@ const MIN_BLOCK_ROWS: u64 = 64;
 const OTHER_THREADS: u64 = 10;
 /// Address space that a thread reserves for its stack.
 const ADDRESS_SPACE_PER_THREAD: u64 = 2 << 20;
-/// Statistics that wait until they can be added in the order of the rows, if they are small.
-pub const WAITING_MEMORY: u64 = 2 << 20;
 /// Bytes per row id.
 const ID_MEMORY: u64 = 64;
 

@@ -7,7 +7,7 @@ use crate::files::Files;
 use crate::files::label_source::LabelSource;
 use crate::files::labels::LabelFile;
 use crate::files::output;
-use crate::files::row_memory::{BLOCKS_IN_MEMORY, ExtraMemory, WAITING_MEMORY};
+use crate::files::row_memory::{BLOCKS_IN_MEMORY, ExtraMemory};
 use crate::files::row_source::{RowSource, RowTotals};
 use crate::files::state;
 use crate::interrupt::{self, Interrupted};
@@ -148,7 +148,7 @@ impl Fit {
                 }
                 () => None,
             };
-            let fixed = (8 * model + start + WAITING_MEMORY).saturating_add(sample);
+            let fixed = (8 * model + start).saturating_add(sample);
             ExtraMemory { fixed, per_thread: 3 * model, per_row: 0, min_rows, hint }
         };
         self.rows.limited().without_ids().open(extra)

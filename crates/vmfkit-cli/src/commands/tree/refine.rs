@@ -1,7 +1,7 @@
 //! EM that continues from a coarser mixture.
 
 use super::Tree;
-use crate::files::row_memory::{ExtraMemory, WAITING_MEMORY};
+use crate::files::row_memory::ExtraMemory;
 use crate::interrupt;
 use crate::report::format::readable;
 use crate::report::progress::Progress;
@@ -22,11 +22,7 @@ impl Tree {
         let extra = |rows: &DataSource| {
             let sample = sample.min(rows.rows().unwrap_or(u64::MAX)).saturating_mul(2 * rows.row_bytes());
             let model = 8 * components * rows.dim() as u64;
-            ExtraMemory {
-                fixed: (8 * model + WAITING_MEMORY).saturating_add(sample),
-                per_thread: 3 * model,
-                ..ExtraMemory::default()
-            }
+            ExtraMemory { fixed: (8 * model).saturating_add(sample), per_thread: 3 * model, ..ExtraMemory::default() }
         };
         let mut source = self.rows.limited().without_ids().open(extra)?;
         if source.dim() != dim {
