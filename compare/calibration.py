@@ -82,7 +82,7 @@ def with_labels(tool, image):
     yield ""
     yield "Neighbours cannot replace labels on the last two sets. Rows of tf-idf have so much noise that a"
     yield "neighbour is often in another class although the row is not. Images of different classes are near"
-    yield "each other by pixels, and no row can tell that its component mixes classes."
+    yield "each other by pixels, and nothing in the rows shows that a component mixes classes."
     yield ""
 
 

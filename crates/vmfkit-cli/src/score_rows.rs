@@ -6,6 +6,7 @@ use crate::files::Files;
 use crate::files::row_memory::ExtraMemory;
 use crate::files::row_source::RowSource;
 use crate::files::{input, model};
+use crate::report::notes;
 use crate::report::progress::Progress;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
@@ -179,6 +180,11 @@ impl Scorer {
                 self.model,
                 if scope == OutlierScope::Component { "component" } else { "conformal" }
             ),
+            (None, Some(_)) if !arguments.report.quiet => notes::note(format_args!(
+                "{}: the model has no table of scores, so p-values are by its law, which rows that do not fit the model exceed\n\
+                 hint: `vmf calibrate` makes the table from rows",
+                self.model
+            )),
             _ => {}
         }
         self.progress.announce("calibrating p-values by draws from the model");
@@ -186,6 +192,16 @@ impl Scorer {
         // The rate of the rows does not include the calibration.
         self.progress = Progress::new(!arguments.report.quiet);
         Ok(self)
+    }
+
+    /// Where p-values come from.
+    fn p_values_from(&self) -> &'static str {
+        match &self.test {
+            Some(Test::Table(_, OutlierScope::Component)) => "component",
+            Some(Test::Table(..)) => "conformal",
+            Some(Test::Law(_)) => "law",
+            None => "none",
+        }
     }
 
     /// Whether blocks have p-values.
@@ -243,6 +259,8 @@ pub struct Sums {
 #[derive(Debug)]
 pub struct Outliers {
     pub level: f64,
+    /// Where p-values come from: `conformal`, `component` or `law`.
+    pub p_values: &'static str,
     pub rows: u64,
     /// The weight of these rows.
     weight: f64,
@@ -251,9 +269,10 @@ pub struct Outliers {
 }
 
 impl Sums {
-    /// No rows yet; outliers are counted if there is a level.
-    pub fn new(level: Option<f64>) -> Self {
-        let outliers = level.map(|level| Outliers { level, rows: 0, weight: 0.0, total: (0.0, 0.0) });
+    /// No rows yet; outliers are counted by the p-values of a scorer if there is a level.
+    pub fn new(level: Option<f64>, scorer: &Scorer) -> Self {
+        let p_values = scorer.p_values_from();
+        let outliers = level.map(|level| Outliers { level, p_values, rows: 0, weight: 0.0, total: (0.0, 0.0) });
         Sums { evaluation: Evaluation::default(), outliers }
     }
 

@@ -95,7 +95,8 @@ impl Assign {
         if p_values {
             scorer = scorer.with_p_values(&self.scoring)?;
         }
-        let mut tally = Tally { sums: Sums::new(self.scoring.outliers), rows: vec![0; groups], weights: vec![0.0; groups] };
+        let mut tally =
+            Tally { sums: Sums::new(self.scoring.outliers, &scorer), rows: vec![0; groups], weights: vec![0.0; groups] };
         self.write_table(&mut scorer, format, output, &mut tally)?;
         let Scorer { model, mixture, cut, labels, source, .. } = scorer;
         let has_background = mixture.has_background();
@@ -297,7 +298,7 @@ impl Report<'_> {
             })
             .collect();
         let outliers = tally.sums.outliers.as_ref().map(
-            |outliers| json!({ "level": outliers.level, "rows": outliers.rows, "fraction": json_number(outliers.fraction()) }),
+            |outliers| json!({ "level": outliers.level, "p_values": outliers.p_values, "rows": outliers.rows, "fraction": json_number(outliers.fraction()) }),
         );
         let object = json!({
             "file": rows.file,

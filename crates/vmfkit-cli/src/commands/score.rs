@@ -49,7 +49,7 @@ impl Score {
         if p_values {
             scorer = scorer.with_p_values(&self.scoring)?;
         }
-        let mut sums = Sums::new(p_values.then_some(self.scoring.outliers.unwrap_or(DEFAULT_LEVEL)));
+        let mut sums = Sums::new(p_values.then_some(self.scoring.outliers.unwrap_or(DEFAULT_LEVEL)), &scorer);
         while let Some(scored) = scorer.next(0)? {
             sums.add(&scored);
         }
@@ -92,6 +92,7 @@ impl Report {
         let outliers = outliers.as_ref().map(|outliers| {
             json!({
                 "level": outliers.level,
+                "p_values": outliers.p_values,
                 "rows": outliers.rows,
                 "fraction": json_number(outliers.fraction()),
                 "expected": outliers.level,

@@ -59,15 +59,17 @@ pub enum Reason {
     HeldOutErrors(f64),
     /// The information shared by fits of two halves, as a number of clusters.
     SharedClusters(f64),
+    /// One repeat has no standard error, so ties cannot be found.
+    OneRepeat,
     /// The adjusted Rand index of fits of two halves.
     HalvesAgree(f64),
     /// The adjusted mutual information of neighbours.
     NeighboursAgree(f64),
     /// Numbers that are as good but for noise.
     Ties(Vec<usize>),
-    /// The neighbours prefer this number, and it differs by at most a tenth.
+    /// The neighbours prefer this number, which differs by at most a tenth or is better by noise alone.
     NeighboursConfirm(usize),
-    /// The neighbours prefer this number, and it differs by more than a tenth.
+    /// The neighbours prefer this number, which differs by more than a tenth and is better.
     NeighboursPrefer(usize),
 }
 
@@ -91,13 +93,14 @@ impl fmt::Display for Reason {
             Self::SharedClusters(clusters) => {
                 write!(f, "independent fits share the information of {clusters:.1} equally large clusters")
             }
+            Self::OneRepeat => write!(f, "one repeat has no standard error"),
             Self::HalvesAgree(index) => write!(f, "fits of two halves agree with an adjusted Rand index of {index:.2}"),
             Self::NeighboursAgree(information) => {
                 write!(f, "neighbours share components with an adjusted mutual information of {information:.2}")
             }
             Self::Ties(numbers) => {
                 let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
-                write!(f, "as good but for noise: {}", numbers.join(", "))
+                write!(f, "not distinguishable from it: {}", numbers.join(", "))
             }
             Self::NeighboursConfirm(number) => write!(f, "neighbours confirm it (they prefer {number})"),
             Self::NeighboursPrefer(number) => write!(f, "neighbours prefer {number}"),
@@ -256,6 +259,9 @@ fn by_differences<'c>(candidates: &[&'c Candidate], criterion: Criterion) -> Opt
     // Where halves or neighbours disagree more than they agree, no number has clusters that count.
     let reached = if score < HALF { Confidence::None } else { level(score, [HALF, RECOVERED]) };
     found.add(reached, agreement(score));
+    if chosen.stability.as_ref().is_some_and(|stability| stability.repeats.len() < 2) && criterion != Criterion::Neighbours {
+        found.add(Confidence::Low, Reason::OneRepeat);
+    }
     let is_tie =
         |other: &&&Candidate| is_far(other.components, chosen.components) && !is_worse(other, chosen, criterion, ERRORS_OF_NOISE);
     let mut ties: Vec<usize> = scored.iter().filter(is_tie).map(|other| other.components).collect();
@@ -265,12 +271,15 @@ fn by_differences<'c>(candidates: &[&'c Candidate], criterion: Criterion) -> Opt
         found.add(if reached == Confidence::High { Confidence::Medium } else { Confidence::None }, Reason::Ties(ties));
     }
     if criterion != Criterion::Neighbours {
-        match preferred(&scored, Criterion::Neighbours).map(|other| other.components) {
-            Some(other) if is_far(other, chosen.components) => {
+        // A number that is as good but for noise is confirmed, too.
+        let is_confirmed =
+            |best: &Candidate| !is_far(best.components, chosen.components) || !is_worse(chosen, best, Criterion::Neighbours, 1.0);
+        match best_of(scored.iter().copied(), Criterion::Neighbours).map(|best| (best.components, is_confirmed(best))) {
+            Some((other, false)) => {
                 let at_most = if reached == Confidence::High { Confidence::Medium } else { Confidence::Low };
                 found.add(at_most, Reason::NeighboursPrefer(other));
             }
-            Some(other) => found.reasons.push(Reason::NeighboursConfirm(other)),
+            Some((other, true)) => found.reasons.push(Reason::NeighboursConfirm(other)),
             None => {}
         }
     }
