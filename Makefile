@@ -80,7 +80,7 @@ run-python-tests: wheel
 # PyTorch and JAX are large downloads, so this environment is kept.
 $(VENV)-torch/ready: python/pyproject.toml
 	python3 -m venv $(VENV)-torch
-	$(VENV)-torch/bin/pip install --quiet --disable-pip-version-check torch 'jax[cpu]' pytest scikit-learn scipy matplotlib 'mpmath<1.4'
+	$(VENV)-torch/bin/pip install --quiet --disable-pip-version-check torch 'jax[cpu]' pytest scikit-learn scipy matplotlib pandas 'mpmath<1.4'
 	touch $@
 
 test-torch: wheel $(VENV)-torch/ready
